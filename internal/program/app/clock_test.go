@@ -20,7 +20,6 @@ var measures = map[string]string{
 	"conformance/breakages_streams_test.go:late":          "a fault of a given length",
 	"conformance/breakages_streams_test.go:hasty":         "a fault of a given length",
 
-	"internal/workflow/run/work_test.go:work":                                                      "a slow component",
 	"internal/execution/fairshare_test.go:newBusy":                                                 "a slow component",
 	"internal/workflow/run/cancel_test.go:awaitEvents":                                             "returns at the limit without failing anything",
 	"internal/web/server/server_test.go:TestSS13StreamsAreExemptFromTheWriteTimeout":               "has to outlast the server's timeout",

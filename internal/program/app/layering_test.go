@@ -170,6 +170,10 @@ var places = map[string]place{
 		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
 		outside: []string{ids, pgx}, why: "workflow definitions: validation and storage; it runs nothing",
 	},
+	"internal/workflow/workflowtest": {
+		level: 6, inside: []string{"gen/api", "internal/component", "internal/component/graph", "internal/kit/credit", "internal/kit/status", "internal/workflow"}, outside: []string{ids},
+		why: "random workflows, and how their runs end", tests: true,
+	},
 	"internal/workflow/engine": {
 		level:   6,
 		inside:  []string{"gen/api", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp"},

@@ -86,10 +86,10 @@ func executionEnd(e End, w Waiting) End {
 // child. If the child was canceled, the stage fails, unless its own run is ending. It also fails if
 // the child was canceled because it exceeded its component's timeout.
 func (a *Advance) childEnd(e End, w Waiting) End {
-	e.Child, e.Bytes, e.At = *w.ChildRunID, w.Bytes, w.EndedAt
+	e.Child, e.At = *w.ChildRunID, w.EndedAt
 	switch {
-	case w.Ended == string(status.RunCompleted):
-		e.Status, e.Port = status.StageCompleted, graph.PortNext
+	case w.Ended == string(status.RunCompleted): // only then is the output stored
+		e.Status, e.Port, e.Bytes = status.StageCompleted, graph.PortNext, w.Bytes
 		if !w.Responded {
 			e.Output, e.Bytes = json.RawMessage(`{}`), 2
 		}

@@ -19,11 +19,12 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // big is a module whose output has the number of bytes in its config.
 func big() module {
-	return made("BIG", 0, `{"type":"object","properties":{"text":{"type":"string"},"list":{"type":"array"}}}`,
+	return workflowtest.Made("BIG", 0, `{"type":"object","properties":{"text":{"type":"string"},"list":{"type":"array"}}}`,
 		func(_ context.Context, call component.Call) (component.Result, error) {
 			var config struct{ Bytes, Items int }
 			if err := json.Unmarshal(call.Config, &config); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // A cancel at any time leads to CANCELED, unless the run has finished before. After the response
@@ -30,14 +31,14 @@ func TestCancelAtAnyTime(t *testing.T) {
 	var canceled, stages atomic.Int64
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 12)
-	all := seeds(t, size(8, 1_000)) // the random workflows are canceled too
+	all := workflowtest.Seeds(t, size(8, 1_000)) // the random workflows are canceled too
 	for _, seed := range all {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
 			p := n.cancelSomewhere(t, seed)
-			stages.Add(int64(len(p.stages)))
-			if p.run.Status == status.RunCanceled {
+			stages.Add(int64(len(p.Stages)))
+			if p.Run.Status == status.RunCanceled {
 				canceled.Add(1)
 			}
 		})
@@ -66,34 +67,34 @@ func TestJobOfARunIsDeletedWhenItFinishes(t *testing.T) {
 	}
 }
 
-func (n *node) cancelSomewhere(t *testing.T, seed uint64) played {
-	w := newDrawing(seed, 40)
+func (n *node) cancelSomewhere(t *testing.T, seed uint64) workflowtest.Played {
+	w := workflowtest.Draw(seed, 40)
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
-	want := interpret(w, input)
-	key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.draft()), Input: input})
+	want := workflowtest.Interpret(w, input)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.Draft()), Input: input})
 	chance := rand.New(rand.NewPCG(seed, 3))
 	if chance.IntN(2) == 0 {
-		_, _ = n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload))
+		_, _ = n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(workflowtest.Payload))
 	}
 	n.awaitEvents(key, chance.Int64N(8))
 	before, err := n.runs.Cancel(n.ctx, key, anyone{}, []string{"graceful", "immediate", ""}[chance.IntN(3)], nil)
 	if err != nil {
 		t.Errorf("seed %d: cancel: %v", seed, err)
-		return played{}
+		return workflowtest.Played{}
 	}
 	made := n.made(t, key)
-	p := played{}
-	p.run, p.stages = n.end(t, key)
+	p := workflowtest.Played{}
+	p.Run, p.Stages = n.end(t, key)
 	if after := n.made(t, key); !maps.Equal(made, after) {
 		t.Errorf("seed %d, run %s: stages and executions that were created after the cancel: %d before, %d after", seed, key.ID, len(made), len(after))
 	}
-	if before.Status.Terminal() && p.run.Status != before.Status || !before.Status.Terminal() && p.run.Status != status.RunCanceled {
-		t.Errorf("seed %d, run %s: was %s when the cancel was answered, and ended %s", seed, key.ID, before.Status, p.run.Status)
+	if before.Status.Terminal() && p.Run.Status != before.Status || !before.Status.Terminal() && p.Run.Status != status.RunCanceled {
+		t.Errorf("seed %d, run %s: was %s when the cancel was answered, and ended %s", seed, key.ID, before.Status, p.Run.Status)
 	}
-	if p.run.Status == status.RunCanceled && p.run.CancelRequestedAt == nil {
+	if p.Run.Status == status.RunCanceled && p.Run.CancelRequestedAt == nil {
 		t.Errorf("seed %d, run %s: CANCELED without cancelRequestedAt", seed, key.ID)
 	}
-	want.compare(t, seed, p, true)
+	compare(t, seed, want, p, true)
 	return p
 }
 

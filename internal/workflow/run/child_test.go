@@ -2,13 +2,13 @@ package run_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // A workflow runs random workflows with RUN_WORKFLOW. The outputs of the child runs reach the
@@ -19,42 +19,33 @@ func TestRandomChildRunsMatchReference(t *testing.T) {
 	n := newBench(t).start(t, options{slots: 8, sweep: time.Second})
 	ended, answered := map[status.Stage]int{}, 0
 	for seed, found := uint64(0), 0; found < 24; seed++ {
-		inner := newDrawing(seed, 12)
-		inner.compute(int(seed % 3))
-		if slices.ContainsFunc(inner.parts, func(p part) bool { return p.Config["name"] == "given" }) {
+		inner := workflowtest.Draw(seed, 12)
+		inner.Compute(int(seed % 3))
+		if inner.WaitsForSignal() {
 			continue // child runs get no signal
 		}
 		found++
-		id := n.save(t, inner.draft()).String()
-		outer := &drawing{below: map[string]*drawing{id: inner}, parts: []part{
-			{ID: "c", Module: "RUN_WORKFLOW", Input: map[string]any{"n": seed % 7}, Config: map[string]any{"workflowId": id, "version": 1}},
-			{ID: "good", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 1}}, {ID: "bad", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 2}},
-			{ID: "r", Module: "RESPOND", Input: map[string]any{}},
-		}, arrows: []arrow{{"1", "c", "good", "next"}, {"2", "c", "bad", "error"}, {"3", "good", "r", "next"}, {"4", "bad", "r", "next"}}}
-		for i, from := range []string{"good", "bad"} {
-			c := wire{ID: fmt.Sprint(i)}
-			c.From.ComponentID, c.From.Output, c.To.ComponentID, c.To.Input = from, "value", "r", from
-			outer.wires = append(outer.wires, c)
-		}
-		want := interpret(outer, nil)
-		saved := n.save(t, outer.draft())
+		id := n.save(t, inner.Draft()).String()
+		outer := workflowtest.Nest(inner, id, seed%7)
+		want := workflowtest.Interpret(outer, nil)
+		saved := n.save(t, outer.Draft())
 		quote := n.quote(t, saved)
 		key := n.trigger(t, run.TriggerParams{WorkflowID: saved})
 		got, stages := n.end(t, key)
-		if got.Status != status.RunCompleted || canonical(got.Output) != canonical(want.output) {
-			t.Errorf("seed %d: %s %s gave %s, want %s", seed, got.Status, got.Error, got.Output, want.output)
+		if got.Status != status.RunCompleted || workflowtest.Canonical(got.Output) != workflowtest.Canonical(want.Output) {
+			t.Errorf("seed %d: %s %s gave %s, want %s", seed, got.Status, got.Error, got.Output, want.Output)
 		}
-		fate := want.fates["c@[]"]
-		if stage := stages["c@[]"]; stage.Status != fate.status || fate.status == status.StageCompleted && canonical(stage.Output) != canonical(fate.output) {
-			t.Errorf("seed %d: it is %s %s, want %s %s", seed, stage.Status, stage.Output, fate.status, fate.output)
+		fate := want.Fates["c@[]"]
+		if stage := stages["c@[]"]; stage.Status != fate.Status || fate.Status == status.StageCompleted && workflowtest.Canonical(stage.Output) != workflowtest.Canonical(fate.Output) {
+			t.Errorf("seed %d: it is %s %s, want %s %s", seed, stage.Status, stage.Output, fate.Status, fate.Output)
 		}
-		if ended[fate.status]++; inner.answers && fate.status == status.StageCompleted && canonical(fate.output) != "{}" {
+		if ended[fate.Status]++; inner.Answers && fate.Status == status.StageCompleted && workflowtest.Canonical(fate.Output) != "{}" {
 			answered++
 		}
-		below := interpret(inner, fmt.Appendf(nil, `{"n":%d}`, seed%7))
-		p := played{}
-		p.run, p.stages = n.end(t, n.child(t, key))
-		below.compare(t, seed, p, false)
+		below := workflowtest.Interpret(inner, fmt.Appendf(nil, `{"n":%d}`, seed%7))
+		p := workflowtest.Played{}
+		p.Run, p.Stages = n.end(t, n.child(t, key))
+		compare(t, seed, below, p, false)
 		within(t, seed, quote, got)
 	}
 	if ended[status.StageCompleted] < 3 || ended[status.StageFailed] < 3 || answered == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // A failing run lets running attempts finish, and cancels executions that wait for their next
@@ -18,10 +19,10 @@ import (
 func TestFailedRunDoesNotWaitForFurtherAttempts(t *testing.T) {
 	t.Parallel()
 	letGo, begun, finish := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	busy := made("BUSY", credit.Credits(1), anything, func(context.Context, component.Call) (component.Result, error) {
+	busy := workflowtest.Made("BUSY", credit.Credits(1), workflowtest.Anything, func(context.Context, component.Call) (component.Result, error) {
 		return component.Result{}, &component.Error{Code: component.CodeUpstream, Message: "it is busy", Retryable: true, RetryAfter: time.Hour}
 	})
-	slow := made("SLOW", credit.Credits(1), anything, func(ctx context.Context, _ component.Call) (component.Result, error) {
+	slow := workflowtest.Made("SLOW", credit.Credits(1), workflowtest.Anything, func(ctx context.Context, _ component.Call) (component.Result, error) {
 		close(begun)
 		select {
 		case <-finish:

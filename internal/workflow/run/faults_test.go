@@ -8,13 +8,14 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // Schema errors in a stage's input are in the details of the stage's error, in the usual form:
 // code, message and pointer only.
 func TestErrorsOfAStageHaveTheFormOfTheContract(t *testing.T) {
 	t.Parallel()
-	strict := made("STRICT", 0, anything, func(context.Context, component.Call) (component.Result, error) {
+	strict := workflowtest.Made("STRICT", 0, workflowtest.Anything, func(context.Context, component.Call) (component.Result, error) {
 		return component.Result{Output: json.RawMessage(`{}`)}, nil
 	})
 	strict.Input = json.RawMessage(`{"type":"object","properties":{"list":{"type":"array","items":{"type":"integer","maximum":0}}}}`)

@@ -17,11 +17,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // held is a component that costs a credit and runs until letGo receives or is closed.
 func held(letGo <-chan struct{}) module {
-	return made("HELD", credit.Credits(1), anything, func(ctx context.Context, _ component.Call) (component.Result, error) {
+	return workflowtest.Made("HELD", credit.Credits(1), workflowtest.Anything, func(ctx context.Context, _ component.Call) (component.Result, error) {
 		select {
 		case <-letGo:
 			return component.Result{Output: json.RawMessage(`{}`)}, nil
@@ -78,7 +79,7 @@ func (c cursed) Formats() map[string]func(string) error {
 func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
-	curse := cursed{made("CURSED", credit.Credits(1), anything, nil), new(atomic.Bool)}
+	curse := cursed{workflowtest.Made("CURSED", credit.Credits(1), workflowtest.Anything, nil), new(atomic.Bool)}
 	curse.Input = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","format":"curse"}}}`)
 	b := newBench(t, held(letGo), curse)
 	b.poison(t)
@@ -207,7 +208,7 @@ func TestSignalDuringAFoldIsNotLost(t *testing.T) {
 		if err := <-sent; err != nil {
 			t.Errorf("%s: the signal was refused: %v", what, err)
 		}
-		if got, _ := n.end(t, key); got.Status != status.RunCompleted || canonical(got.Output) != `{"payload":{"n":7}}` {
+		if got, _ := n.end(t, key); got.Status != status.RunCompleted || workflowtest.Canonical(got.Output) != `{"payload":{"n":7}}` {
 			t.Errorf("%s: %s %s gave %s", what, got.Status, got.Error, got.Output)
 		}
 	}

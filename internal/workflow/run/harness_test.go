@@ -3,7 +3,6 @@ package run_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -34,6 +33,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,48 +49,7 @@ func size(quick, full int) int {
 	return quick
 }
 
-// module is a component whose behavior is a function.
-type module struct {
-	component.Descriptor
-	run func(ctx context.Context, call component.Call) (component.Result, error)
-}
-
-func (m module) Describe() component.Descriptor { return m.Descriptor }
-func (m module) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	return m.run(ctx, call)
-}
-
-const anything = `{"type":"object","additionalProperties":true}`
-
-// made returns a module with the specified output schema. It has an effect, so its stages are
-// executions.
-func made(name string, price credit.Amount, output string, run func(ctx context.Context, call component.Call) (component.Result, error)) module {
-	return module{component.Descriptor{
-		Module: name, Title: name, Description: "A component of the tests.", Category: "UTILITY",
-		Input: json.RawMessage(anything), Config: json.RawMessage(anything), Output: json.RawMessage(output), Price: price,
-		Timeout: 20 * time.Second, Effect: component.EffectWrite, Repeat: component.RepeatPure,
-		Modes: []component.Mode{component.ModeComponent, component.ModeWorkflow},
-	}, run}
-}
-
-// without returns a module that has no effect, so its stages are computed.
-func without(m module) module {
-	m.Effect = component.EffectNone
-	return m
-}
-
-// canonical returns JSON in a canonical form.
-func canonical(data json.RawMessage) string {
-	if len(data) == 0 {
-		return "nothing"
-	}
-	var value any
-	if err := json.Unmarshal(data, &value); err != nil {
-		return "not JSON: " + string(data)
-	}
-	text, _ := json.Marshal(value)
-	return string(text)
-}
+type module = workflowtest.Module
 
 // bench is a database with a workspace.
 type bench struct {
@@ -112,7 +71,7 @@ func newBench(t testing.TB, extra ...component.Module) *bench {
 	if b.keyring, err = seal.NewKeyring(seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8}}); err != nil {
 		t.Fatal(err)
 	}
-	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), work(), pure()), extra...)...); err != nil {
+	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), workflowtest.Work(), workflowtest.Pure()), extra...)...); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -347,17 +306,13 @@ func (n *node) stages(t testing.TB, key notify.Key) map[string]api.RunStage {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := place(stage.ComponentID, stage.Iteration)
+		at := workflowtest.Place(stage.ComponentID, stage.Iteration)
 		if _, twice := stages[at]; twice {
 			t.Errorf("run %s has the stage %s twice", key.ID, at)
 		}
 		stages[at] = stage
 	}
 	return stages
-}
-
-func place[T any](component string, iteration []T) string {
-	return fmt.Sprint(component, "@", iteration)
 }
 
 func live(stages map[string]api.RunStage) (live []string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // row is a sequence of three components, followed by a loop that runs one item at a time.
@@ -168,7 +169,7 @@ func TestARunThatEndsMakesRoomForAParkedExecution(t *testing.T) {
 func TestStoppingProcessLeavesNextStageToTheQueue(t *testing.T) {
 	t.Parallel()
 	first, second := make(chan struct{}), make(chan struct{})
-	b := newBench(t, held(first), made("LATER", credit.Credits(1), anything, func(context.Context, component.Call) (component.Result, error) {
+	b := newBench(t, held(first), workflowtest.Made("LATER", credit.Credits(1), workflowtest.Anything, func(context.Context, component.Call) (component.Result, error) {
 		<-second
 		return component.Result{Output: json.RawMessage(`{}`)}, nil
 	}))

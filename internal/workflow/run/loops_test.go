@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // A fold in which an inner loop finishes also saves the changes of the loops around it.
@@ -46,7 +47,7 @@ func TestComponentAfterALoopReceivesItsValues(t *testing.T) {
 		{"id":"3","from":{"componentId":"l","output":"failedItems"},"to":{"componentId":"r","input":"failed"}},
 		{"id":"4","from":{"componentId":"v","output":"result"},"to":{"componentId":"r","input":"all"}}]`)
 	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
-	if text := canonical(got.Output); got.Status != status.RunCompleted || text != `{"all":[10,null,30],"failed":1}` {
+	if text := workflowtest.Canonical(got.Output); got.Status != status.RunCompleted || text != `{"all":[10,null,30],"failed":1}` {
 		t.Errorf("%s %s gave %s", got.Status, got.Error, text)
 	}
 	b.balanced(t)

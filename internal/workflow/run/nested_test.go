@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // code returns the code of a run's error.
@@ -54,7 +55,7 @@ func TestRunsAreNestedAtMostEightDeep(t *testing.T) {
 		id = n.below(t, id)
 	}
 	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
-	if got.Status != status.RunCompleted || canonical(got.Output) != `{"value":7}` {
+	if got.Status != status.RunCompleted || workflowtest.Canonical(got.Output) != `{"value":7}` {
 		t.Errorf("8 below each other: %s %s gave %s", got.Status, got.Error, got.Output)
 	}
 	endless := n.below(t, id)

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // If a rerun ends before it reaches a loop or a child run, its own rerun can still reuse what the
@@ -74,19 +75,19 @@ func TestRerunFromAStageInALoopNotReachedRepeatsThatItem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})
-	w := &drawing{
-		parts: []part{
+	w := &workflowtest.Drawing{
+		Parts: []workflowtest.Part{
 			{ID: "l", Module: "FOR_EACH", Input: map[string]any{"items": []int{1, 2}}, Config: map[string]any{"concurrency": 1, "onItemFailure": "fail"}},
 			{ID: "a", Module: "WORK", Input: map[string]any{}, Config: map[string]any{}},
 			{ID: "even", Module: "IF", Input: map[string]any{}, Config: map[string]any{"expression": "n % 2 == 0"}},
 			{ID: "fail", Module: "FAIL"},
 		},
-		arrows: []arrow{{"1", "l", "a", "each"}, {"2", "a", "even", "next"}, {"3", "even", "fail", "then"}},
-		wires:  make([]wire, 1),
+		Arrows: []workflowtest.Arrow{{ID: "1", From: "l", To: "a", Port: "each"}, {ID: "2", From: "a", To: "even", Port: "next"}, {ID: "3", From: "even", To: "fail", Port: "then"}},
+		Wires:  make([]workflowtest.Wire, 1),
 	}
-	c := &w.wires[0]
+	c := &w.Wires[0]
 	c.ID, c.From.ComponentID, c.From.Output, c.To.ComponentID, c.To.Input = "4", "l", "item", "even", "n"
-	first, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.draft())}))
+	first, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.Draft())}))
 	n.stop()
 	n.engine.Close()
 	second := b.repeatUntilEnd(t, first, cancelBeforeItStarts)
@@ -108,7 +109,7 @@ func TestRerunFromAStageInALoopNotReachedRepeatsThatItem(t *testing.T) {
 		if taken := kept(before, after); taken != want {
 			t.Errorf("a rerun from %q reuses %s, want %s", at, taken, want)
 		}
-		if taken := kept(before, interpret(w, nil).reused(before, from)); taken != want {
+		if taken := kept(before, workflowtest.Interpret(w, nil).Reused(before, from)); taken != want {
 			t.Errorf("for a rerun from %q, the reference reuses %s, want %s", at, taken, want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // keys returns the effect keys of payments by their input, and checks that each input was paid
@@ -71,7 +72,7 @@ func TestRepeatedEffectKeepsKeyOfFirstRun(t *testing.T) {
 // counts is a module whose output is a different number on each call.
 func counts() module {
 	var count atomic.Int64
-	return made("COUNTS", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
+	return workflowtest.Made("COUNTS", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
 		func(context.Context, component.Call) (component.Result, error) {
 			return component.Result{Output: json.RawMessage(fmt.Sprintf(`{"value":%d}`, count.Add(1)))}, nil
 		})
@@ -162,7 +163,7 @@ func TestRerunResumesChildRuns(t *testing.T) {
 		t.Errorf("the rerun used %v, the first run %v", is, was)
 	}
 	child, err := n.runs.Get(n.ctx, notify.Key{WorkspaceID: n.workspace, ID: *after["child@[0]"].ChildRunID}, anyone{})
-	if want := fmt.Sprintf(`{"runId":%q}`, before["child@[0]"].ChildRunID); err != nil || canonical(child.RerunOf) != want {
+	if want := fmt.Sprintf(`{"runId":%q}`, before["child@[0]"].ChildRunID); err != nil || workflowtest.Canonical(child.RerunOf) != want {
 		t.Errorf("the child run repeats %s, want %s; %v", child.RerunOf, want, err)
 	}
 	from := before["child@[0]"]

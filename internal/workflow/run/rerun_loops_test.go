@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // bank records the payments that PAY makes. PAY costs a credit and fails for the inputs that the
@@ -35,10 +36,10 @@ type payment struct {
 }
 
 func (b *bank) module() module {
-	return made("PAY", credit.Credits(1), `{"type":"object","properties":{"paid":{}}}`, func(_ context.Context, call component.Call) (component.Result, error) {
+	return workflowtest.Made("PAY", credit.Credits(1), `{"type":"object","properties":{"paid":{}}}`, func(_ context.Context, call component.Call) (component.Result, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		p := payment{call.EffectKey, canonical(call.Input)}
+		p := payment{call.EffectKey, workflowtest.Canonical(call.Input)}
 		b.paid = append(b.paid, p)
 		if slices.Contains(b.refuses, p.input) {
 			return component.Result{}, component.Permanent("REFUSED", "the bank refused it")
@@ -96,7 +97,7 @@ func TestRerunReusesFinishedItemsOfALoop(t *testing.T) {
 	if taken := kept(before, after); taken != "book@[0] book@[1] book@[2] pay@[0] pay@[1] pay@[2] pay@[3]" {
 		t.Errorf("reused stages: %s", taken)
 	}
-	if output := canonical(after["l@[]"].Output); output != `{"count":6,"failedItems":0}` {
+	if output := workflowtest.Canonical(after["l@[]"].Output); output != `{"count":6,"failedItems":0}` {
 		t.Errorf("the loop gave %s", output)
 	}
 	b.balanced(t)

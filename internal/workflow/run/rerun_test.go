@@ -17,12 +17,13 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // breakable is a module that costs a credit. If its config allows it, the module fails while
 // broken is true.
 func breakable(broken *atomic.Bool) module {
-	return made("BREAKABLE", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
+	return workflowtest.Made("BREAKABLE", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
 		func(_ context.Context, call component.Call) (component.Result, error) {
 			var config struct{ Breaks bool }
 			if err := json.Unmarshal(call.Config, &config); err != nil {
@@ -115,12 +116,12 @@ func TestRerunReusesALoopWithItsFailures(t *testing.T) {
 	if taken := kept(before, after); got.Status != status.RunCompleted || len(after) != len(before) || len(strings.Fields(taken)) != len(before)-1 {
 		t.Errorf("%s %s, taken over are: %s", got.Status, got.Error, taken)
 	}
-	if got.FailedStageCount != 1 || string(after["f@[1]"].Error) != string(before["f@[1]"].Error) || canonical(got.Output) != `{"item":3}` {
+	if got.FailedStageCount != 1 || string(after["f@[1]"].Error) != string(before["f@[1]"].Error) || workflowtest.Canonical(got.Output) != `{"item":3}` {
 		t.Errorf("%d stages failed, %s; it gave %s", got.FailedStageCount, after["f@[1]"].Error, got.Output)
 	}
 	from := before["r@[]"]
 	got, after = n.rerun(t, first, &from)
-	if values := canonical(after["r@[]"].Output); got.Status != status.RunCompleted || values != `{"result":[10,null,30]}` || after["r@[]"].ID == from.ID {
+	if values := workflowtest.Canonical(after["r@[]"].Output); got.Status != status.RunCompleted || values != `{"result":[10,null,30]}` || after["r@[]"].ID == from.ID {
 		t.Errorf("%s %s, the loop gave %s", got.Status, got.Error, values)
 	}
 	b.balanced(t)

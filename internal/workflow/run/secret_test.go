@@ -19,13 +19,14 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // withSecrets returns a bench whose WORK and PURE have only secret outputs.
 func withSecrets(t *testing.T, more ...component.Module) *bench {
 	t.Helper()
 	b := newBench(t)
-	secret, computed := work(), pure()
+	secret, computed := workflowtest.Work(), workflowtest.Pure()
 	secret.Output = json.RawMessage(`{"type":"object","properties":{"value":{"type":"integer","x-secret":true},"list":{"type":"array","items":{"type":"integer","x-secret":true}}}}`)
 	computed.Output = secret.Output
 	var err error
@@ -43,7 +44,7 @@ func TestRandomRunsMatchReferenceWithSecrets(t *testing.T) {
 	other := b.start(t, options{slots: 4})
 	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.ExecutionsFinished})
 	passOn := []uint64{5, 8} // drawings in which sealed outputs become outputs of other components
-	for _, seed := range append(passOn, seeds(t, size(2, 1_000))...) {
+	for _, seed := range append(passOn, workflowtest.Seeds(t, size(2, 1_000))...) {
 		n.play(t, seed, seed%4 == 3)
 	}
 	var sealed, plain, after int
@@ -96,7 +97,7 @@ func TestRerunReusesSecrets(t *testing.T) {
 // If a stage receives more secrets than the redactor searches for, its whole error is redacted.
 func TestErrorWithTooManySecretsIsRedactedAsAWhole(t *testing.T) {
 	t.Parallel()
-	many := made("MANY", 0, `{"type":"object","properties":{"keys":{"type":"array","items":{"type":"string","x-secret":true}}}}`,
+	many := workflowtest.Made("MANY", 0, `{"type":"object","properties":{"keys":{"type":"array","items":{"type":"string","x-secret":true}}}}`,
 		func(context.Context, component.Call) (component.Result, error) {
 			keys := make([]string, 2*component.MaxSecrets)
 			for i := range keys {
@@ -105,7 +106,7 @@ func TestErrorWithTooManySecretsIsRedactedAsAWhole(t *testing.T) {
 			output, err := json.Marshal(map[string]any{"keys": keys})
 			return component.Result{Output: output}, err
 		})
-	quotes := made("QUOTES", 0, anything, func(_ context.Context, call component.Call) (component.Result, error) {
+	quotes := workflowtest.Made("QUOTES", 0, workflowtest.Anything, func(_ context.Context, call component.Call) (component.Result, error) {
 		var input struct{ Keys []string }
 		if err := json.Unmarshal(call.Input, &input); err != nil {
 			return component.Result{}, err
@@ -134,7 +135,7 @@ func TestErrorWithTooManySecretsIsRedactedAsAWhole(t *testing.T) {
 // and the names of fields.
 func TestSecretThatIsAWordOfErrorsKeepsTheirForm(t *testing.T) {
 	t.Parallel()
-	words := made("WORDS", 0, `{"type":"object","properties":{"code":{"type":"string","x-secret":true},"name":{"type":"string","x-secret":true}}}`,
+	words := workflowtest.Made("WORDS", 0, `{"type":"object","properties":{"code":{"type":"string","x-secret":true},"name":{"type":"string","x-secret":true}}}`,
 		func(context.Context, component.Call) (component.Result, error) {
 			return component.Result{Output: json.RawMessage(`{"code":"INVALID_INPUT","name":"retryable"}`)}, nil
 		})

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // sender is a WORK that records the attempts that were sent.
@@ -34,10 +35,10 @@ type sender struct {
 // newSender returns the module SEND. Its config contains its repeat rule, how its first attempts
 // fail, and whether it waits before it does the same as WORK.
 func newSender() *sender {
-	s := &sender{module: work(), sent: map[uuid.UUID][]int{}, open: map[uuid.UUID]bool{}}
-	does := s.run
+	s := &sender{module: workflowtest.Work(), sent: map[uuid.UUID][]int{}, open: map[uuid.UUID]bool{}}
+	does := s.Does
 	s.Module, s.Effect = "SEND", component.EffectWrite
-	s.run = func(ctx context.Context, call component.Call) (component.Result, error) {
+	s.Does = func(ctx context.Context, call component.Call) (component.Result, error) {
 		var config struct {
 			Codes []string // the codes of the first attempts
 			Waits bool
@@ -88,9 +89,9 @@ func (s *sender) allAnswered(id uuid.UUID) bool {
 }
 
 // sends replaces each WORK of a drawing with a SEND that has random settings.
-func (w *drawing) sends() {
-	for i := range w.parts {
-		p := &w.parts[i]
+func sends(w *workflowtest.Drawing) {
+	for i := range w.Parts {
+		p := &w.Parts[i]
 		if p.Module != "WORK" {
 			continue
 		}
@@ -109,13 +110,13 @@ func (w *drawing) sends() {
 }
 
 // wide draws a loop over many items that all start at once.
-func wide(seed uint64) *drawing {
-	w := &drawing{Rand: rand.New(rand.NewPCG(seed, 7))}
-	w.parts = []part{
+func wide(seed uint64) *workflowtest.Drawing {
+	w := &workflowtest.Drawing{Rand: rand.New(rand.NewPCG(seed, 7))}
+	w.Parts = []workflowtest.Part{
 		{ID: "each", Module: "FOR_EACH", Input: map[string]any{"items": make([]int, 60)}, Config: map[string]any{"concurrency": 60}},
 		{ID: "send", Module: "WORK", Input: map[string]any{"n": 1}, Config: map[string]any{"salt": 1}},
 	}
-	w.arrows = []arrow{{ID: "e", From: "each", To: "send", Port: "each"}}
+	w.Arrows = []workflowtest.Arrow{{ID: "e", From: "each", To: "send", Port: "each"}}
 	return w
 }
 
@@ -144,7 +145,7 @@ func cancelMany(t *testing.T, count int) {
 	c := canceler{node: n, sender: s}
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 6)
-	for _, seed := range seeds(t, count) {
+	for _, seed := range workflowtest.Seeds(t, count) {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -171,13 +172,13 @@ type standing struct {
 
 func (c *canceler) play(t *testing.T, seed uint64) {
 	chance := rand.New(rand.NewPCG(seed, 3))
-	w := newDrawing(seed, 30)
+	w := workflowtest.Draw(seed, 30)
 	if seed%3 == 0 {
 		w = wide(seed)
 	}
-	w.sends()
+	sends(w)
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
-	id, nested := c.save(t, w.draft()), seed%4 == 1
+	id, nested := c.save(t, w.Draft()), seed%4 == 1
 	if nested { // three child runs at once
 		id = c.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]}},{"id":"c","module":"RUN_WORKFLOW","input":%s,"config":{"workflowId":%q}}]`, input, id),
 			`[{"id":"1","from":"l","to":"c","port":"each"}]`, "")
@@ -192,14 +193,14 @@ func (c *canceler) play(t *testing.T, seed uint64) {
 	}
 	stood := c.standings(t)
 	before := c.sender.calls()
-	p := played{}
-	p.run, p.stages = c.end(t, key)
+	p := workflowtest.Played{}
+	p.Run, p.Stages = c.end(t, key)
 	if answered.Status.Terminal() {
 		return
 	}
 	c.canceled.Add(1)
 	if !nested {
-		interpret(w, input).compare(t, seed, p, true)
+		compare(t, seed, workflowtest.Interpret(w, input), p, true)
 	}
 	after := c.sender.calls()
 	for _, e := range c.tree(t, key) {

@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // span holds the stored times of a stage.
@@ -47,17 +48,17 @@ const disorder = `SELECT
 // inOrder reports times of a finished run that go back. It compares the times in each row, the
 // times of a run or a loop with the times of its stages, and the times along edges and connections.
 // Reused stages keep the times of the earlier run.
-func (n *node) inOrder(t *testing.T, w *drawing, p played, taken map[string]api.RunStage, blame func(format string, args ...any)) {
+func (n *node) inOrder(t *testing.T, w *workflowtest.Drawing, p workflowtest.Played, taken map[string]api.RunStage, blame func(format string, args ...any)) {
 	t.Helper()
-	if rows := n.number(t, disorder, p.run.ID); rows != 0 {
+	if rows := n.number(t, disorder, p.Run.ID); rows != 0 {
 		blame("%d rows with times that go back", rows)
 	}
 	var created, finished time.Time
-	if err := n.pool.QueryRow(context.Background(), "SELECT created_at, finished_at FROM workflow_runs WHERE id = $1", p.run.ID).Scan(&created, &finished); err != nil {
+	if err := n.pool.QueryRow(context.Background(), "SELECT created_at, finished_at FROM workflow_runs WHERE id = $1", p.Run.ID).Scan(&created, &finished); err != nil {
 		t.Fatal(err)
 	}
-	spans := n.spans(t, p.run.ID)
-	for at, stage := range p.stages {
+	spans := n.spans(t, p.Run.ID)
+	for at, stage := range p.Stages {
 		s := spans[stage.ID]
 		if s.started.Before(s.created) || s.finished.Before(s.started) || s.finished.After(finished) {
 			blame("%s: created %s, started %s, finished %s, and the run %s", at, s.created, s.started, s.finished, finished)
@@ -68,12 +69,12 @@ func (n *node) inOrder(t *testing.T, w *drawing, p played, taken map[string]api.
 		if s.created.Before(created) {
 			blame("%s was created at %s, the run at %s", at, s.created, created)
 		}
-		for level, loop := range w.around(stage.ComponentID) {
-			if around := spans[p.stages[place(loop, stage.Iteration[:level])].ID]; s.created.Before(around.created) || s.finished.After(around.finished) {
+		for level, loop := range w.Around(stage.ComponentID) {
+			if around := spans[p.Stages[workflowtest.Place(loop, stage.Iteration[:level])].ID]; s.created.Before(around.created) || s.finished.After(around.finished) {
 				blame("%s from %s to %s, its loop %s from %s to %s", at, s.created, s.finished, loop, around.created, around.finished)
 			}
 		}
-		for _, before := range w.before(stage, p.stages) {
+		for _, before := range waitedFor(w, stage, p.Stages) {
 			if earlier := spans[before.ID]; s.created.Before(earlier.finished) {
 				blame("%s was created at %s, before %s%v finished at %s", at, s.created, before.ComponentID, before.Iteration, earlier.finished)
 			}
@@ -81,16 +82,16 @@ func (n *node) inOrder(t *testing.T, w *drawing, p played, taken map[string]api.
 	}
 }
 
-// before returns the stages that a stage waited for.
-func (w *drawing) before(stage api.RunStage, all map[string]api.RunStage) (before []api.RunStage) {
-	around := w.around(stage.ComponentID)
+// waitedFor returns the stages that a stage waited for.
+func waitedFor(w *workflowtest.Drawing, stage api.RunStage, all map[string]api.RunStage) (before []api.RunStage) {
+	around := w.Around(stage.ComponentID)
 	var sources []string
-	for _, a := range w.arrows {
+	for _, a := range w.Arrows {
 		if a.To == stage.ComponentID && a.Port != "each" {
 			sources = append(sources, a.From)
 		}
 	}
-	for _, c := range w.wires {
+	for _, c := range w.Wires {
 		if c.To.ComponentID == stage.ComponentID && !slices.Contains(around, c.From.ComponentID) {
 			sources = append(sources, c.From.ComponentID)
 		}
@@ -100,7 +101,7 @@ func (w *drawing) before(stage api.RunStage, all map[string]api.RunStage) (befor
 			continue
 		}
 		common := 0
-		for loops := w.around(other.ComponentID); common < min(len(around), len(loops)) && around[common] == loops[common]; {
+		for loops := w.Around(other.ComponentID); common < min(len(around), len(loops)) && around[common] == loops[common]; {
 			common++
 		}
 		if slices.Equal(other.Iteration[:common], stage.Iteration[:common]) {
@@ -145,16 +146,16 @@ func TestTimesOfARunDoNotGoBack(t *testing.T) {
 			letGo := make(chan struct{})
 			b := newBench(t, held(letGo))
 			n := b.start(t, options{slots: 4})
-			w := &drawing{parts: []part{{ID: "h", Module: "HELD"}, {ID: "w", Module: "WORK"}, {ID: "d", Module: "DELAY", Config: map[string]any{"durationMs": 20}}, {ID: "x", Module: "WORK"}}, arrows: []arrow{
+			w := &workflowtest.Drawing{Parts: []workflowtest.Part{{ID: "h", Module: "HELD"}, {ID: "w", Module: "WORK"}, {ID: "d", Module: "DELAY", Config: map[string]any{"durationMs": 20}}, {ID: "x", Module: "WORK"}}, Arrows: []workflowtest.Arrow{
 				{ID: "1", From: "h", To: "w", Port: "next"}, {ID: "2", From: "w", To: "d", Port: "next"}, {ID: "3", From: "d", To: "x", Port: "next"},
 			}}
-			key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.draft())})
+			key := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.Draft())})
 			meanwhile(t, n, key, letGo)
 			got, stages := n.end(t, key)
 			if got.Status != status.RunCompleted {
 				t.Errorf("%s %s", got.Status, got.Error)
 			}
-			n.inOrder(t, w, played{got, stages}, nil, t.Errorf)
+			n.inOrder(t, w, workflowtest.Played{Run: got, Stages: stages}, nil, t.Errorf)
 		})
 	}
 }

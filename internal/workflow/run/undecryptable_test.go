@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // A run is shown even if some outputs cannot be decrypted. The field outputProblem of the run and
@@ -64,7 +65,7 @@ func (n *node) shows(t *testing.T, key notify.Key, whole api.WorkflowRun, stages
 	}
 	all := n.stages(t, key)
 	for _, paged := range page.Data {
-		at := place(paged.ComponentID, paged.Iteration)
+		at := workflowtest.Place(paged.ComponentID, paged.Iteration)
 		for _, got := range []api.RunStage{paged, all[at]} {
 			if paged.ComponentID == "work" || paged.ComponentID == "answer" {
 				unopened(t, at, why, got.Output, got.OutputProblem)

@@ -15,12 +15,13 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // unstorable is a module whose output contains characters that PostgreSQL cannot store, if its
 // config says so.
 func unstorable() module {
-	return made("UNSTORABLE", 0, anything, func(_ context.Context, call component.Call) (component.Result, error) {
+	return workflowtest.Made("UNSTORABLE", 0, workflowtest.Anything, func(_ context.Context, call component.Call) (component.Result, error) {
 		var config struct{ In string }
 		if err := json.Unmarshal(call.Config, &config); err != nil {
 			return component.Result{}, err

@@ -1,4 +1,9 @@
-package run_test
+// Package workflowtest draws random workflows and says how their runs end.
+//
+// Draw generates a workflow that is valid by construction. Interpret computes the outcome of a run
+// from the drawing alone, without the engine. Tests of the engine, without a database, and of the
+// whole service, with one, compare runs with that reference.
+package workflowtest
 
 import (
 	"encoding/json"
@@ -9,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// A drawn workflow consists of parts (components), arrows (edges) and wires (connections).
-type part struct {
+// Part is a component of a drawn workflow.
+type Part struct {
 	ID        string         `json:"id"`
 	Module    string         `json:"module"`
 	Input     map[string]any `json:"input"`
@@ -19,14 +24,16 @@ type part struct {
 	OnFailure string         `json:"onFailure,omitempty"`
 }
 
-type arrow struct {
+// Arrow is an edge of a drawn workflow.
+type Arrow struct {
 	ID   string `json:"id"`
 	From string `json:"from"`
 	To   string `json:"to"`
 	Port string `json:"port"`
 }
 
-type wire struct {
+// Wire is a connection of a drawn workflow.
+type Wire struct {
 	ID   string `json:"id"`
 	From struct {
 		ComponentID string `json:"componentId"`
@@ -38,28 +45,31 @@ type wire struct {
 	} `json:"to"`
 }
 
-// drawing generates random workflows that are valid by construction.
-type drawing struct {
+// Drawing is a workflow that consists of parts (components), arrows (edges) and wires (connections).
+// It continues the random sequence with which it was drawn.
+type Drawing struct {
 	*rand.Rand
 	limit   int
 	trigger bool                // it has a trigger
-	answers bool                // it has a RESPOND
-	below   map[string]*drawing // workflows of its child runs, by ID
-	parts   []part
-	arrows  []arrow
-	wires   []wire
+	Answers bool                // it has a RESPOND
+	Below   map[string]*Drawing // workflows of its child runs, by ID
+	Parts   []Part
+	Arrows  []Arrow
+	Wires   []Wire
 }
 
-func newDrawing(seed uint64, limit int) *drawing {
-	w := &drawing{Rand: rand.New(rand.NewPCG(seed, 7)), limit: limit}
+// Draw returns a random workflow of at most limit components.
+func Draw(seed uint64, limit int) *Drawing {
+	w := &Drawing{Rand: rand.New(rand.NewPCG(seed, 7)), limit: limit}
 	if w.trigger = w.IntN(3) == 0; w.trigger {
-		w.parts = append(w.parts, part{ID: "start", Module: "ON_API_CALLED"})
+		w.Parts = append(w.Parts, Part{ID: "start", Module: "ON_API_CALLED"})
 	}
 	w.scope("", 0, nil)
 	return w
 }
 
-func (w *drawing) draft() workflow.Draft {
+// Draft returns the drawing as a draft of a workflow.
+func (w *Drawing) Draft() workflow.Draft {
 	encode := func(value any) json.RawMessage {
 		text, err := json.Marshal(value)
 		if err != nil {
@@ -67,23 +77,23 @@ func (w *drawing) draft() workflow.Draft {
 		}
 		return text
 	}
-	return workflow.Draft{Components: encode(w.parts), SequenceEdges: encode(append([]arrow{}, w.arrows...)), DataConnections: encode(append([]wire{}, w.wires...))}
+	return workflow.Draft{Components: encode(w.Parts), SequenceEdges: encode(append([]Arrow{}, w.Arrows...)), DataConnections: encode(append([]Wire{}, w.Wires...))}
 }
 
-func (w *drawing) one(id string) *part {
-	return &w.parts[slices.IndexFunc(w.parts, func(p part) bool { return p.ID == id })]
+func (w *Drawing) one(id string) *Part {
+	return &w.Parts[slices.IndexFunc(w.Parts, func(p Part) bool { return p.ID == id })]
 }
 
 // scope draws components of one scope, with edges and connections only from components that are
 // already drawn. It returns all components that it drew, including the bodies of loops.
-func (w *drawing) scope(loop string, depth int, givers []string) (all []string) {
+func (w *Drawing) scope(loop string, depth int, givers []string) (all []string) {
 	var here []string
 	count := 2 + w.IntN(4)
 	if loop == "" {
 		count = 4 + w.IntN(w.limit)
 	}
 	for range count {
-		if len(w.parts) >= w.limit {
+		if len(w.Parts) >= w.limit {
 			break
 		}
 		id := w.component(depth)
@@ -103,9 +113,9 @@ var kinds = []string{
 	"WORK", "WORK", "WORK", "WORK", "WORK", "IF", "SWITCH", "TRANSFORM", "FOR_EACH", "FOR_EACH", "DELAY", "WAIT_FOR_SIGNAL", "NUMBER_CONSTANT", "RESPOND", "FAIL",
 }
 
-func (w *drawing) component(depth int) string {
-	p := part{ID: fmt.Sprint("c", len(w.parts)), Module: kinds[w.IntN(len(kinds))], Input: map[string]any{"n": w.IntN(9)}, Config: map[string]any{}}
-	if p.Module == "FOR_EACH" && (depth >= 3 || depth == 2 && w.IntN(3) > 0) || p.Module == "RESPOND" && (depth > 0 || w.answers) || p.Module == "FAIL" && w.IntN(3) > 0 {
+func (w *Drawing) component(depth int) string {
+	p := Part{ID: fmt.Sprint("c", len(w.Parts)), Module: kinds[w.IntN(len(kinds))], Input: map[string]any{"n": w.IntN(9)}, Config: map[string]any{}}
+	if p.Module == "FOR_EACH" && (depth >= 3 || depth == 2 && w.IntN(3) > 0) || p.Module == "RESPOND" && (depth > 0 || w.Answers) || p.Module == "FAIL" && w.IntN(3) > 0 {
 		p.Module = "WORK"
 	}
 	if w.IntN(3) == 0 {
@@ -139,11 +149,11 @@ func (w *drawing) component(depth int) string {
 	case "NUMBER_CONSTANT":
 		p.Input, p.Config["value"] = nil, w.IntN(50)
 	case "RESPOND":
-		w.answers = true
+		w.Answers = true
 	case "FAIL":
 		p.Input = nil
 	}
-	w.parts = slices.Insert(w.parts, w.IntN(len(w.parts)+1), p)
+	w.Parts = slices.Insert(w.Parts, w.IntN(len(w.Parts)+1), p)
 	return p.ID
 }
 
@@ -154,9 +164,9 @@ var exits = map[string][]string{
 }
 
 // enter draws the edges into a component.
-func (w *drawing) enter(id, loop string, here []string) {
+func (w *Drawing) enter(id, loop string, here []string) {
 	edge := func(from, port string) {
-		w.arrows = append(w.arrows, arrow{ID: fmt.Sprint("e", len(w.arrows)), From: from, To: id, Port: port})
+		w.Arrows = append(w.Arrows, Arrow{ID: fmt.Sprint("e", len(w.Arrows)), From: from, To: id, Port: port})
 	}
 	drawn := w.IntN(4)
 	if len(here) == 0 {
@@ -183,7 +193,7 @@ var gives = map[string][]string{"WORK": {"value", "value", "list"}, "FOR_EACH": 
 
 // connect draws the connections into a component. They come from components that are already
 // drawn, in the same scope or the scopes around it, and from the iterations around it.
-func (w *drawing) connect(id string, givers, here []string) {
+func (w *Drawing) connect(id string, givers, here []string) {
 	p := w.one(id)
 	before := append(slices.Clone(givers), here...)
 	for range w.IntN(4) {
@@ -192,16 +202,16 @@ func (w *drawing) connect(id string, givers, here []string) {
 		}
 		from := w.one(before[w.IntN(len(before))])
 		outputs := gives[from.Module]
-		if slices.Contains(w.around(id), from.ID) {
+		if slices.Contains(w.Around(id), from.ID) {
 			outputs = []string{"item", "index"}
 		}
 		if len(outputs) == 0 {
 			continue
 		}
 		output := outputs[w.IntN(len(outputs))]
-		plain := slices.Contains(here, from.ID) || slices.Contains(w.around(id), from.ID)
-		c := wire{ID: fmt.Sprint("d", len(w.wires))}
-		c.From.ComponentID, c.From.Output, c.To.ComponentID, c.To.Input = from.ID, output, id, fmt.Sprint("in", len(w.wires))
+		plain := slices.Contains(here, from.ID) || slices.Contains(w.Around(id), from.ID)
+		c := Wire{ID: fmt.Sprint("d", len(w.Wires))}
+		c.From.ComponentID, c.From.Output, c.To.ComponentID, c.To.Input = from.ID, output, id, fmt.Sprint("in", len(w.Wires))
 		switch p.Module {
 		case "FOR_EACH":
 			if output != "list" || !plain {
@@ -214,15 +224,15 @@ func (w *drawing) connect(id string, givers, here []string) {
 			}
 			c.To.Input = "n"
 		}
-		if slices.ContainsFunc(w.wires, func(other wire) bool { return other.To == c.To }) {
+		if slices.ContainsFunc(w.Wires, func(other Wire) bool { return other.To == c.To }) {
 			continue
 		}
-		w.wires = append(w.wires, c)
+		w.Wires = append(w.Wires, c)
 	}
 }
 
-// around returns the loops around a component, the outermost first.
-func (w *drawing) around(id string) (loops []string) {
+// Around returns the loops around a component, the outermost first.
+func (w *Drawing) Around(id string) (loops []string) {
 	for {
 		loop := w.loopOf(id, map[string]bool{})
 		if loop == "" {
@@ -234,12 +244,12 @@ func (w *drawing) around(id string) (loops []string) {
 
 // loopOf returns the loop whose body contains a component, by following edges back to a port
 // `each`.
-func (w *drawing) loopOf(id string, seen map[string]bool) string {
+func (w *Drawing) loopOf(id string, seen map[string]bool) string {
 	if seen[id] {
 		return ""
 	}
 	seen[id] = true
-	for _, a := range w.arrows {
+	for _, a := range w.Arrows {
 		if a.To != id {
 			continue
 		}
@@ -251,4 +261,39 @@ func (w *drawing) loopOf(id string, seen map[string]bool) string {
 		}
 	}
 	return ""
+}
+
+// Compute replaces each WORK of a drawing with a PURE if share is 2, about half of them if it is 1,
+// and none if it is 0.
+func (w *Drawing) Compute(share int) {
+	for i := range w.Parts {
+		if p := &w.Parts[i]; p.Module == "WORK" && w.IntN(2) < share {
+			p.Module = "PURE"
+		}
+	}
+}
+
+// Nest returns a workflow that runs the drawn workflow with this ID, and responds with 1 if that run
+// completes, and with 2 if it fails.
+func Nest(below *Drawing, id string, n uint64) *Drawing {
+	w := &Drawing{
+		Below: map[string]*Drawing{id: below},
+		Parts: []Part{
+			{ID: "c", Module: "RUN_WORKFLOW", Input: map[string]any{"n": n}, Config: map[string]any{"workflowId": id, "version": 1}},
+			{ID: "good", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 1}}, {ID: "bad", Module: "NUMBER_CONSTANT", Config: map[string]any{"value": 2}},
+			{ID: "r", Module: "RESPOND", Input: map[string]any{}},
+		},
+		Arrows: []Arrow{{"1", "c", "good", "next"}, {"2", "c", "bad", "error"}, {"3", "good", "r", "next"}, {"4", "bad", "r", "next"}},
+	}
+	for i, from := range []string{"good", "bad"} {
+		c := Wire{ID: fmt.Sprint(i)}
+		c.From.ComponentID, c.From.Output, c.To.ComponentID, c.To.Input = from, "value", "r", from
+		w.Wires = append(w.Wires, c)
+	}
+	return w
+}
+
+// WaitsForSignal reports whether a part of the drawing waits for the signal.
+func (w *Drawing) WaitsForSignal() bool {
+	return slices.ContainsFunc(w.Parts, func(p Part) bool { return p.Config["name"] == "given" })
 }

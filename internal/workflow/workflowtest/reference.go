@@ -1,4 +1,4 @@
-package run_test
+package workflowtest
 
 import (
 	"encoding/json"
@@ -10,56 +10,57 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// fate is the outcome of a stage.
-type fate struct {
-	status status.Stage
-	port   string
-	output json.RawMessage
+// Fate is the outcome of a stage.
+type Fate struct {
+	Status status.Stage
+	Port   string
+	Output json.RawMessage
 }
 
-// reference computes the outcome of a run from the drawing alone, as simply as decisions 8.2 to
+// Reference computes the outcome of a run from the drawing alone, as simply as decisions 8.2 to
 // 8.6 allow: one component after another, and a failure does not stop other components. Stages
 // that a real run may omit because of a failure elsewhere are optional.
-type reference struct {
-	*drawing
+type Reference struct {
+	*Drawing
 	loops    map[string][]string // loops around each component
-	fates    map[string]fate
+	Fates    map[string]Fate     // by Place
 	dead     map[string]bool
 	items    map[string][]json.RawMessage
 	failed   map[string]bool // failed iterations, by loop and indexes
 	optional map[string]bool
-	broken   []string // components of the root with an unhandled failure
-	output   json.RawMessage
+	Broken   []string // components of the root with an unhandled failure
+	Output   json.RawMessage
 	input    json.RawMessage
 
 	generation int                     // generation of WORK: 0 in the first run, 1 in its rerun
 	taken      map[string]api.RunStage // stages that a rerun has reused
 }
 
-func interpret(w *drawing, input json.RawMessage) *reference {
-	return interpretAgain(w, input, 0, nil)
+// Interpret returns the outcome of a run of a drawing.
+func Interpret(w *Drawing, input json.RawMessage) *Reference {
+	return InterpretRerun(w, input, 0, nil)
 }
 
-// interpretAgain is interpret for a rerun that reuses the given stages.
-func interpretAgain(w *drawing, input json.RawMessage, generation int, reused map[string]api.RunStage) *reference {
-	r := &reference{
+// InterpretRerun is Interpret for a rerun that reuses the given stages.
+func InterpretRerun(w *Drawing, input json.RawMessage, generation int, reused map[string]api.RunStage) *Reference {
+	r := &Reference{
 		generation: generation, taken: reused,
-		drawing: w, loops: map[string][]string{}, fates: map[string]fate{}, dead: map[string]bool{},
+		Drawing: w, loops: map[string][]string{}, Fates: map[string]Fate{}, dead: map[string]bool{},
 		items: map[string][]json.RawMessage{}, failed: map[string]bool{}, optional: map[string]bool{}, input: input,
 	}
-	for _, p := range w.parts {
-		r.loops[p.ID] = w.around(p.ID)
+	for _, p := range w.Parts {
+		r.loops[p.ID] = w.Around(p.ID)
 	}
-	r.broken = r.scope("", nil)
+	r.Broken = r.scope("", nil)
 	return r
 }
 
 // scope runs all components of a scope and returns those with an unhandled failure.
-func (r *reference) scope(loop string, iteration []int) (broken []string) {
-	before := maps.Clone(r.fates)
+func (r *Reference) scope(loop string, iteration []int) (broken []string) {
+	before := maps.Clone(r.Fates)
 	for again := true; again; {
 		again = false
-		for _, p := range r.parts {
+		for _, p := range r.Parts {
 			around := r.loops[p.ID]
 			inner := ""
 			if len(around) > 0 {
@@ -71,17 +72,17 @@ func (r *reference) scope(loop string, iteration []int) (broken []string) {
 			ready, dead := r.ready(p.ID, loop, iteration)
 			switch {
 			case dead:
-				r.dead[place(p.ID, iteration)] = true
+				r.dead[Place(p.ID, iteration)] = true
 			case ready:
-				r.fates[place(p.ID, iteration)] = r.run(p, iteration)
+				r.Fates[Place(p.ID, iteration)] = r.run(p, iteration)
 			default:
 				continue
 			}
 			again = true
 		}
 	}
-	for _, p := range r.parts {
-		if f, ran := r.fates[place(p.ID, iteration)]; ran && slices.Equal(r.loops[p.ID], r.enclosing(loop)) && f.status == status.StageFailed && !r.handled(p) {
+	for _, p := range r.Parts {
+		if f, ran := r.Fates[Place(p.ID, iteration)]; ran && slices.Equal(r.loops[p.ID], r.enclosing(loop)) && f.Status == status.StageFailed && !r.handled(p) {
 			broken = append(broken, p.ID)
 		}
 	}
@@ -91,7 +92,7 @@ func (r *reference) scope(loop string, iteration []int) (broken []string) {
 	return broken
 }
 
-func (r *reference) enclosing(loop string) []string {
+func (r *Reference) enclosing(loop string) []string {
 	if loop == "" {
 		return nil
 	}
@@ -99,27 +100,27 @@ func (r *reference) enclosing(loop string) []string {
 }
 
 // loosen makes all stages optional except those in known.
-func (r *reference) loosen(known map[string]fate) {
-	for at := range r.fates {
+func (r *Reference) loosen(known map[string]Fate) {
+	for at := range r.Fates {
 		if _, was := known[at]; !was {
 			r.optional[at] = true
 		}
 	}
 }
 
-func (r *reference) settled(id string, iteration []int) bool {
-	_, ran := r.fates[place(id, iteration)]
-	return ran || r.dead[place(id, iteration)]
+func (r *Reference) settled(id string, iteration []int) bool {
+	_, ran := r.Fates[Place(id, iteration)]
+	return ran || r.dead[Place(id, iteration)]
 }
 
-func (r *reference) handled(p part) bool {
-	return p.OnFailure == "continue" || slices.ContainsFunc(r.arrows, func(a arrow) bool { return a.From == p.ID && a.Port == "error" })
+func (r *Reference) handled(p Part) bool {
+	return p.OnFailure == "continue" || slices.ContainsFunc(r.Arrows, func(a Arrow) bool { return a.From == p.ID && a.Port == "error" })
 }
 
 // ready reports whether a component is ready, or dead (decisions 8.3).
-func (r *reference) ready(id, loop string, iteration []int) (ready, dead bool) {
+func (r *Reference) ready(id, loop string, iteration []int) (ready, dead bool) {
 	edges, fired := 0, false
-	for _, a := range r.arrows {
+	for _, a := range r.Arrows {
 		if a.To != id {
 			continue
 		}
@@ -130,14 +131,14 @@ func (r *reference) ready(id, loop string, iteration []int) (ready, dead bool) {
 		case !r.settled(a.From, iteration):
 			return false, false
 		default:
-			f, ran := r.fates[place(a.From, iteration)]
+			f, ran := r.Fates[Place(a.From, iteration)]
 			fired = fired || ran && r.fires(*r.one(a.From), f, a.Port)
 		}
 	}
 	if edges > 0 && !fired {
 		return false, true
 	}
-	for _, c := range r.wires {
+	for _, c := range r.Wires {
 		if giver := r.giver(c, id); giver != "" && !r.settled(giver, iteration) {
 			return false, false
 		}
@@ -145,14 +146,14 @@ func (r *reference) ready(id, loop string, iteration []int) (ready, dead bool) {
 	return true, false
 }
 
-func (r *reference) fires(p part, f fate, port string) bool {
+func (r *Reference) fires(p Part, f Fate, port string) bool {
 	if p.Module == "FOR_EACH" && port == "done" {
 		port = "next"
 	}
-	if f.status == status.StageCompleted {
-		return port == f.port
+	if f.Status == status.StageCompleted {
+		return port == f.Port
 	}
-	if slices.ContainsFunc(r.arrows, func(a arrow) bool { return a.From == p.ID && a.Port == "error" }) {
+	if slices.ContainsFunc(r.Arrows, func(a Arrow) bool { return a.From == p.ID && a.Port == "error" }) {
 		return port == "error"
 	}
 	plain := map[string]string{"IF": "else", "SWITCH": "default"}[p.Module]
@@ -164,7 +165,7 @@ func (r *reference) fires(p part, f fate, port string) bool {
 
 // giver returns the component that a component waits for because of a connection into the
 // component or its body.
-func (r *reference) giver(c wire, id string) string {
+func (r *Reference) giver(c Wire, id string) string {
 	from, to := append(slices.Clone(r.loops[c.From.ComponentID]), c.From.ComponentID), append(slices.Clone(r.loops[c.To.ComponentID]), c.To.ComponentID)
 	for level := range to {
 		if level >= len(from) {
@@ -182,13 +183,13 @@ func (r *reference) giver(c wire, id string) string {
 
 // value returns the value that a connection carries, or nil if it carries none (decisions 8.4,
 // 8.5).
-func (r *reference) value(c wire, iteration []int) json.RawMessage {
+func (r *Reference) value(c Wire, iteration []int) json.RawMessage {
 	from, to := r.loops[c.From.ComponentID], r.loops[c.To.ComponentID]
 	if depth := slices.Index(to, c.From.ComponentID); depth >= 0 {
 		if c.From.Output == "index" {
 			return json.RawMessage(fmt.Sprint(iteration[depth]))
 		}
-		return r.items[place(c.From.ComponentID, iteration[:depth])][iteration[depth]]
+		return r.items[Place(c.From.ComponentID, iteration[:depth])][iteration[depth]]
 	}
 	shared := 0
 	for shared < min(len(from), len(to)) && from[shared] == to[shared] {
@@ -197,19 +198,19 @@ func (r *reference) value(c wire, iteration []int) json.RawMessage {
 	return r.gather(c, from[shared:], iteration[:shared])
 }
 
-func (r *reference) gather(c wire, leaves []string, iteration []int) json.RawMessage {
+func (r *Reference) gather(c Wire, leaves []string, iteration []int) json.RawMessage {
 	if len(leaves) == 0 {
-		return member(r.fates[place(c.From.ComponentID, iteration)].output, c.From.Output)
+		return member(r.Fates[Place(c.From.ComponentID, iteration)].Output, c.From.Output)
 	}
-	loop, ran := r.fates[place(leaves[0], iteration)]
-	if !ran || loop.status != status.StageCompleted {
+	loop, ran := r.Fates[Place(leaves[0], iteration)]
+	if !ran || loop.Status != status.StageCompleted {
 		return nil
 	}
 	all := []json.RawMessage{}
-	for i := range r.items[place(leaves[0], iteration)] {
+	for i := range r.items[Place(leaves[0], iteration)] {
 		inner := append(slices.Clone(iteration), i)
 		value := r.gather(c, leaves[1:], inner)
-		if value == nil || r.failed[place(leaves[0], inner)] {
+		if value == nil || r.failed[Place(leaves[0], inner)] {
 			value = json.RawMessage("null")
 		}
 		all = append(all, value)
@@ -227,10 +228,10 @@ func member(output json.RawMessage, name string) json.RawMessage {
 }
 
 // run returns the outcome of a component in an iteration.
-func (r *reference) run(p part, iteration []int) fate {
+func (r *Reference) run(p Part, iteration []int) Fate {
 	bound := map[string]any{}
 	maps.Copy(bound, p.Input)
-	for _, c := range r.wires {
+	for _, c := range r.Wires {
 		if c.To.ComponentID == p.ID {
 			if value := r.value(c, iteration); value != nil {
 				bound[c.To.Input] = value
@@ -240,27 +241,14 @@ func (r *reference) run(p part, iteration []int) fate {
 	input, _ := json.Marshal(bound)
 	n := 0
 	_ = json.Unmarshal(member(input, "n"), &n)
-	gives := func(port, format string, args ...any) fate {
-		return fate{status.StageCompleted, port, fmt.Appendf(nil, format, args...)}
+	gives := func(port, format string, args ...any) Fate {
+		return Fate{status.StageCompleted, port, fmt.Appendf(nil, format, args...)}
 	}
 	switch p.Module {
 	case "ON_API_CALLED":
-		return fate{status.StageCompleted, "next", nil}
+		return Fate{status.StageCompleted, "next", nil}
 	case "WORK", "SEND", "PURE":
-		if stage, taken := r.taken[place(p.ID, iteration)]; taken && stage.Status != status.StageCanceled {
-			return fate{stage.Status, "next", stage.Output}
-		}
-		salt, _ := p.Config["salt"].(int)
-		fails, _ := p.Config["fails"].(int)
-		generation := r.generation
-		if p.Module == "PURE" { // it has no lineage
-			generation = 0
-		}
-		output, failed := worked(input, salt, fails, generation)
-		if failed {
-			return fate{status: status.StageFailed}
-		}
-		return fate{status.StageCompleted, "next", output}
+		return r.work(p, input, iteration)
 	case "IF":
 		return gives(map[bool]string{true: "then", false: "else"}[n%2 == 0], `{"result":%v}`, n%2 == 0)
 	case "SWITCH":
@@ -271,55 +259,73 @@ func (r *reference) run(p part, iteration []int) fate {
 	case "NUMBER_CONSTANT":
 		return gives("next", `{"value":%v}`, p.Config["value"])
 	case "RESPOND":
-		r.output = input
-		return fate{status.StageCompleted, "next", input}
+		r.Output = input
+		return Fate{status.StageCompleted, "next", input}
 	case "DELAY":
-		return fate{status.StageCompleted, "next", nil}
+		return Fate{status.StageCompleted, "next", nil}
 	case "WAIT_FOR_SIGNAL":
 		if p.Config["name"] == "given" {
-			return gives("next", `{"payload":%s}`, payload)
+			return gives("next", `{"payload":%s}`, Payload)
 		}
 		return gives("timeout", `{}`)
 	case "FOR_EACH":
 		return r.repeat(p, input, iteration)
 	case "RUN_WORKFLOW":
-		inner := interpret(r.below[p.Config["workflowId"].(string)], input)
-		if len(inner.broken) > 0 {
-			return fate{status: status.StageFailed}
+		inner := Interpret(r.Below[p.Config["workflowId"].(string)], input)
+		if len(inner.Broken) > 0 {
+			return Fate{Status: status.StageFailed}
 		}
-		if inner.output == nil {
+		if inner.Output == nil {
 			return gives("next", "{}")
 		}
-		return fate{status.StageCompleted, "next", inner.output}
+		return Fate{status.StageCompleted, "next", inner.Output}
 	case "FAIL":
-		return fate{status: status.StageFailed}
+		return Fate{Status: status.StageFailed}
 	}
-	return fate{status: status.StageFailed}
+	return Fate{Status: status.StageFailed}
 }
 
-// payload is the payload of the signal.
-const payload = `{"by":"ada"}`
+// work returns the outcome of a WORK, SEND or PURE in an iteration.
+func (r *Reference) work(p Part, input json.RawMessage, iteration []int) Fate {
+	if stage, taken := r.taken[Place(p.ID, iteration)]; taken && stage.Status != status.StageCanceled {
+		return Fate{stage.Status, "next", stage.Output}
+	}
+	salt, _ := p.Config["salt"].(int)
+	fails, _ := p.Config["fails"].(int)
+	generation := r.generation
+	if p.Module == "PURE" { // it has no lineage
+		generation = 0
+	}
+	output, failed := Worked(input, salt, fails, generation)
+	if failed {
+		return Fate{Status: status.StageFailed}
+	}
+	return Fate{status.StageCompleted, "next", output}
+}
+
+// Payload is the payload of the signal.
+const Payload = `{"by":"ada"}`
 
 // repeat runs a body for each item.
-func (r *reference) repeat(p part, input json.RawMessage, iteration []int) fate {
-	before := maps.Clone(r.fates)
-	at := place(p.ID, iteration)
+func (r *Reference) repeat(p Part, input json.RawMessage, iteration []int) Fate {
+	before := maps.Clone(r.Fates)
+	at := Place(p.ID, iteration)
 	var items []json.RawMessage
 	if json.Unmarshal(member(input, "items"), &items) != nil || items == nil {
-		return fate{status: status.StageFailed}
+		return Fate{Status: status.StageFailed}
 	}
 	r.items[at] = items
 	failed := 0
 	for i := range items {
 		inner := append(slices.Clone(iteration), i)
 		if len(r.scope(p.ID, inner)) > 0 {
-			r.failed[place(p.ID, inner)] = true
+			r.failed[Place(p.ID, inner)] = true
 			failed++
 		}
 	}
 	if failed > 0 && p.Config["onItemFailure"] == "fail" {
 		r.loosen(before)
-		return fate{status: status.StageFailed}
+		return Fate{Status: status.StageFailed}
 	}
-	return fate{status.StageCompleted, "next", fmt.Appendf(nil, `{"count":%d,"failedItems":%d}`, len(items), failed)}
+	return Fate{status.StageCompleted, "next", fmt.Appendf(nil, `{"count":%d,"failedItems":%d}`, len(items), failed)}
 }
