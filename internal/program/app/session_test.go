@@ -106,7 +106,7 @@ func TestEX17EverySessionTerminatesIdleTransactions(t *testing.T) {
 
 // Folds of runs may wait for a long time. Authentication and the runs of other workspaces use
 // separate connections.
-func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
+func TestAdvancesOfRunsUseTheirOwnConnections(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	n := w.tenant(t, "folds")

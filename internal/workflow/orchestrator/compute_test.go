@@ -320,7 +320,7 @@ func TestStageIsExecutedIfItsComputation(t *testing.T) {
 }
 
 // A module that ignores its deadline does not hold the advance.
-func TestFoldDoesNotWaitForModuleThatIgnoresItsDeadline(t *testing.T) {
+func TestAdvanceDoesNotWaitForModuleThatIgnoresItsDeadline(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
 	t.Cleanup(func() { close(letGo) })

@@ -134,9 +134,9 @@ func (n *node) made(t *testing.T, key notify.Key) map[uuid.UUID]bool {
 	return made
 }
 
-// The sweep makes up for folds that were lost with a process or never requested. No effect happens
-// twice, even if all processes fold at the same time.
-func TestSweepMakesUpForLostFolds(t *testing.T) {
+// The sweep makes up for advances that were lost with a process or never requested. No effect happens
+// twice, even if all processes advance at the same time.
+func TestSweepMakesUpForLostAdvances(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: 100 * time.Millisecond, deaf: true})

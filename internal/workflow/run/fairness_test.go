@@ -37,9 +37,9 @@ func (n *node) parent(t testing.TB, children int) uuid.UUID {
 	return n.draw(t, components+`]`, strings.TrimSuffix(edges, ",")+`]`, "")
 }
 
-// A run that starts many child runs at once is split into several folds, so that no transaction waits
+// A run that starts many child runs at once is split into several advances, so that no transaction waits
 // long for its lock.
-func TestFoldStartsFewChildRuns(t *testing.T) {
+func TestAdvanceStartsFewChildRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -48,12 +48,12 @@ func TestFoldStartsFewChildRuns(t *testing.T) {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if most := b.number(t, "SELECT max(n) FROM (SELECT count(*) AS n FROM workflow_runs WHERE parent_run_id = $1 GROUP BY created_at) AS folds", key.ID); most > 16 {
-		t.Errorf("a fold started %d child runs", most)
+		t.Errorf("an advance started %d child runs", most)
 	}
 	b.balanced(t)
 }
 
-// The run of a second workspace is folded without delay, regardless of how many folds the first
+// The run of a second workspace is advanced without delay, regardless of how many advances the first
 // workspace needs.
 func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	other.workspace = b.account(t, credit.Credits(10), plan.Starter)
 	n := &node{bench: &other, workflows: busy.workflows, engine: busy.engine, runs: busy.runs, ctx: postgres.Scope(context.Background(), other.workspace)}
 	light := n.draw(t, `[{"id":"p","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
-	for range 10 * orchestrator.AdvancesAtOnce { // folds that take half a minute in total
+	for range 10 * orchestrator.AdvancesAtOnce { // advances that take half a minute in total
 		busy.trigger(t, run.TriggerParams{WorkflowID: heavy})
 	}
 	b.until(t, orchestrator.AdvancesAtOnce-1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
@@ -73,7 +73,7 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if waiting := b.number(t, "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL AND parent_run_id IS NULL"); waiting == 0 {
-		t.Error("no other fold was waiting")
+		t.Error("no other advance was waiting")
 	}
 }
 
@@ -87,7 +87,7 @@ func TestFinishingChildRunLocksTheAccountLast(t *testing.T) {
 	inner := n.draw(t, `[{"id":"d","module":"DELAY","config":{"durationMs":700}},{"id":"w","module":"WORK"}]`, `[{"id":"1","from":"d","to":"w","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")})
 	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
-	above, err := b.pool.Begin(t.Context()) // locks like a fold of the parent run
+	above, err := b.pool.Begin(t.Context()) // locks like an advance of the parent run
 	if err != nil {
 		t.Fatal(err)
 	}

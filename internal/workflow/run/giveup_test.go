@@ -74,9 +74,9 @@ func (c cursed) Formats() map[string]func(string) error {
 	}}
 }
 
-// A run whose folds always fail or panic becomes FAILED when its executions have finished.
+// A run whose advances always fail or panic becomes FAILED when its executions have finished.
 // Finished stages are charged and the rest of the reservation is released. Other runs continue.
-func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
+func TestRunWhoseAdvancesKeepFailingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
 	curse := cursed{workflowtest.Made("CURSED", credit.Credits(1), workflowtest.Anything, nil), new(atomic.Bool)}
@@ -132,8 +132,8 @@ func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
 	b.balanced(t)
 }
 
-// Runs whose folds fail do not delay other runs, regardless of their number.
-func TestFailingFoldsDelayNoOtherRun(t *testing.T) {
+// Runs whose advances fail do not delay other runs, regardless of their number.
+func TestFailingAdvancesDelayNoOtherRun(t *testing.T) {
 	t.Parallel()
 	const others = 600
 	b := newBench(t)
@@ -157,9 +157,9 @@ func TestFailingFoldsDelayNoOtherRun(t *testing.T) {
 	b.balanced(t)
 }
 
-// A signal during a fold is not lost. One signal commits before the fold reads the run, without a
-// notification of this process. The other signal waits for the fold.
-func TestSignalDuringAFoldIsNotLost(t *testing.T) {
+// A signal during an advance is not lost. One signal commits before the advance reads the run, without a
+// notification of this process. The other signal waits for the advance.
+func TestSignalDuringAnAdvanceIsNotLost(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{}, 2)
 	b := newBench(t, held(letGo))
@@ -185,7 +185,7 @@ func TestSignalDuringAFoldIsNotLost(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), lock, args...); err != nil {
 			t.Fatal(err)
 		}
-		letGo <- struct{}{} // the held component finishes, which causes a fold
+		letGo <- struct{}{} // the held component finishes, which causes an advance
 		waits := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 		b.until(t, 1, nothing, waits)
 		sent := make(chan error, 1)

@@ -28,16 +28,16 @@ const (
 const together = `SELECT count(*) FROM component_executions e JOIN run_stages s ON s.execution_id = e.id
 	WHERE s.run_id = $1 AND e.xmin IN (SELECT v.xmin FROM run_events v WHERE v.run_id = $1)`
 
-// If a run waits for one execution, the fold commits in the transaction that finishes the
-// execution. If a run waits for several executions, it is folded afterwards, so that no execution
+// If a run waits for one execution, the advance commits in the transaction that finishes the
+// execution. If a run waits for several executions, it is advanced afterwards, so that no execution
 // waits for the run's lock.
-func TestOnlyExecutionFinishesTogetherWithTheFold(t *testing.T) {
+func TestOnlyExecutionFinishesTogetherWithTheAdvance(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4})
 	for what, c := range map[string]struct {
 		components, edges string
-		least, most       int64 // an execution that finishes before the fold that created it returns is committed separately
+		least, most       int64 // an execution that finishes before the advance that created it returns is committed separately
 	}{
 		"one after the other": {row, rowEdges, 1, rowLength},
 		"two concurrent ones": {`[{"id":"a","module":"WORK"},{"id":"b","module":"WORK"}]`, `[]`, 0, 1},
@@ -47,7 +47,7 @@ func TestOnlyExecutionFinishesTogetherWithTheFold(t *testing.T) {
 			t.Errorf("%s: %s %s", what, got.Status, got.Error)
 		}
 		if got := b.number(t, together, key.ID); got < c.least || got > c.most {
-			t.Errorf("%s: %d executions finished together with a fold", what, got)
+			t.Errorf("%s: %d executions finished together with an advance", what, got)
 		}
 	}
 	b.balanced(t)
@@ -69,9 +69,9 @@ func (b *bench) refuseSettlements(t testing.TB, code string) {
 			FOR EACH ROW WHEN (NEW.live < OLD.live) EXECUTE FUNCTION refuse_settlement()`)
 }
 
-// If an execution cannot finish in the transaction of the fold, it finishes separately, exactly
+// If an execution cannot finish in the transaction of the advance, it finishes separately, exactly
 // once, and the run continues afterwards.
-func TestExecutionFinishesSeparatelyIfTheFoldFails(t *testing.T) {
+func TestExecutionFinishesSeparatelyIfTheAdvanceFails(t *testing.T) {
 	t.Parallel()
 	for what, code := range waittest.Chosen(map[string]string{
 		"an error":                 "P0001",

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
-// A fold in which an inner loop finishes also saves the changes of the loops around it.
+// An advance in which an inner loop finishes also saves the changes of the loops around it.
 func TestNestedLoopsContinue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -79,7 +79,7 @@ func TestLoopInFailedLoopIsCanceled(t *testing.T) {
 }
 
 // The error of a failed loop contains the first failed item, how it failed, and the number of
-// failed items, whether the items failed in the fold that finishes the loop or long before.
+// failed items, whether the items failed in the advance that finishes the loop or long before.
 func TestFailedLoopNamesItsFirstFailedItem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -103,7 +103,7 @@ func TestFailedLoopNamesItsFirstFailedItem(t *testing.T) {
 			"the item at index 2 failed in component f: NOT_THREE: Three is too many.", 1, 4, 2, "f@[2]"},
 		"several, in the order of the items": {loop(`{}`, "item == 1", `{}`, `{"fails":100}`), each, item,
 			"4 of 4 items failed, the first at index 0, in component f: FAILED: the workflow failed on purpose", 4, 4, 0, "f@[0]"},
-		"one that ended in an earlier fold": {
+		"one that ended in an earlier advance": {
 			`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2]}},{"id":"i","module":"IF","config":{"expression":"item == 1"}},
 			{"id":"f","module":"FAIL","config":{"code":"EARLY","message":"at once"}},{"id":"w","module":"WORK","config":{"ms":300}}]`, each, item,
 			"the item at index 0 failed in component f: EARLY: at once", 1, 2, 0, "f@[0]"},

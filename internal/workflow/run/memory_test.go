@@ -122,9 +122,9 @@ func TestLargeRunsKeepMemoryFlat(t *testing.T) {
 	b.balanced(t)
 }
 
-// A fold that computes large outputs leaves the rest to the next fold: several folds run at once, and
+// An advance that computes large outputs leaves the rest to the next advance: several advances run at once, and
 // each needs a multiple of its outputs in memory.
-func TestFoldsOfLargeOutputsStaySmall(t *testing.T) {
+func TestAdvancesOfLargeOutputsStaySmall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -136,6 +136,6 @@ func TestFoldsOfLargeOutputsStaySmall(t *testing.T) {
 	const most = 5_200_000 // 4 MiB and the output that exceeds them
 	if of := b.number(t, `SELECT max(bytes) FROM (SELECT sum(octet_length(output::text)) AS bytes FROM run_stages
 		WHERE run_id = $1 AND component_id = 'x' GROUP BY created_at) AS folds`, key.ID); of > most {
-		t.Errorf("a fold stored outputs of %d bytes", of)
+		t.Errorf("an advance stored outputs of %d bytes", of)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
-// Random workflows run on two processes, both of which fold the runs, and on the reference.
+// Random workflows run on two processes, both of which advance the runs, and on the reference.
 // States, outputs, stages and charges are equal. Every fourth run is canceled.
 func TestRandomRunsMatchReference(t *testing.T) {
 	t.Parallel()

@@ -209,7 +209,7 @@ func TestRerunOfACanceledRunReusesFinishedItems(t *testing.T) {
 	b.balanced(t)
 }
 
-// A rerun passes its finished items in several folds, even if none of their stages has to run.
+// A rerun passes its finished items in several advances, even if none of their stages has to run.
 func TestRerunPassesManyFinishedItems(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"n":1199}`}}

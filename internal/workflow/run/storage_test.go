@@ -225,7 +225,7 @@ func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("a", size(10, 200_000)))})
 	n.end(t, key)
 	b.until(t, 0, nothing, unfinished)
-	// The limits are the free part and what concurrent folds may add.
+	// The limits are the free part and what concurrent advances may add.
 	stages, stored := b.number(t, "SELECT sum(stage_count) FROM workflow_runs"), b.number(t, "SELECT sum(output_bytes)::bigint FROM workflow_runs")
 	if most := int64(1_000 + orchestrator.AdvancesAtOnce*550); stages > most {
 		t.Errorf("there are %d stages, at most %d were expected", stages, most)

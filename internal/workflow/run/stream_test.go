@@ -138,17 +138,17 @@ func TestStageIsCreatedUntilItStarts(t *testing.T) {
 	b.balanced(t)
 }
 
-// An accepted run that has not started is CREATED, without stages, until its first fold. If the
-// run is canceled before that fold, it creates no stages.
-func TestRunIsCreatedUntilItsFirstFold(t *testing.T) {
+// An accepted run that has not started is CREATED, without stages, until its first advance. If the
+// run is canceled before that advance, it creates no stages.
+func TestRunIsCreatedUntilItsFirstAdvance(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 1})
 	id := n.draw(t, chain(""), chained, "")
 	earlier, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	from := before["a@[]"].ID
-	again := run.TriggerParams{WorkflowID: id, RerunOf: &orchestrator.Origin{RunID: earlier.ID, FromStageID: &from}} // reused stages appear in the first fold
-	n.engine.Close()                                                                                                 // no more folds
+	again := run.TriggerParams{WorkflowID: id, RerunOf: &orchestrator.Origin{RunID: earlier.ID, FromStageID: &from}} // reused stages appear in the first advance
+	n.engine.Close()                                                                                                 // no more advances
 	canceled := n.trigger(t, again)
 	runs := map[notify.Key]status.Run{n.trigger(t, again): status.RunCompleted, canceled: status.RunCanceled}
 	if got, err := n.runs.Cancel(n.ctx, canceled, anyone{}, engine.CancelGraceful, nil); err != nil || got.Status != status.RunCreated || got.CancelRequestedAt == nil {

@@ -111,12 +111,12 @@ func waitedFor(w *workflowtest.Drawing, stage api.RunStage, all map[string]api.R
 	return before
 }
 
-// Times do not go back if a fold starts long before it locks its run, or if the clock is set back.
+// Times do not go back if an advance starts long before it locks its run, or if the clock is set back.
 // In these cases, times do not advance. Timers still follow the clock.
 func TestTimesOfARunDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	for what, meanwhile := range map[string]func(t *testing.T, n *node, key notify.Key, letGo chan struct{}){
-		"a fold that waits for its run": func(t *testing.T, n *node, key notify.Key, letGo chan struct{}) {
+		"an advance that waits for its run": func(t *testing.T, n *node, key notify.Key, letGo chan struct{}) {
 			other, err := n.pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -210,7 +210,7 @@ func TestRunsOfTreeShareTheLimitsOfARun(t *testing.T) {
 }
 
 // A run that finishes locks the row of its parent, to wake the parent, before it locks the row of
-// the tree. A fold of the parent locks the two rows in the same order, so the two transactions
+// the tree. An advance of the parent locks the two rows in the same order, so the two transactions
 // don't deadlock.
 func TestFinishingRunLocksRunAboveBeforeTree(t *testing.T) {
 	t.Parallel()
@@ -239,9 +239,9 @@ func TestFinishingRunLocksRunAboveBeforeTree(t *testing.T) {
 	}
 }
 
-// Concurrent folds of a tree do not exceed its limit of unfinished runs, because each fold checks
+// Concurrent advances of a tree do not exceed its limit of unfinished runs, because each advance checks
 // the count again under the lock of the tree's row.
-func TestConcurrentFoldsKeepBoundOfUnfinishedRuns(t *testing.T) {
+func TestConcurrentAdvancesKeepBoundOfUnfinishedRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
