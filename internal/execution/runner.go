@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
@@ -327,16 +328,18 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 	var paused db.ExecutionPauseRow
 	unsure, takenOver := false, false // unsure: a write whose response was lost may have been committed
 	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
-		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
-			delay := max(p.delay-r.now().Sub(start), 0)
-			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
-				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
-				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, OutcomeKnown: p.outcomeKnown, Unrunnable: p.unrunnable, Delay: delay,
+		err := r.DB.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+			delay := max(p.delay-r.now().Sub(start), 0) // from now(), which is the start of the transaction
+			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+				paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
+					WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
+					Continuing: p.continuing, Restart: p.restart, WaitState: p.state, OutcomeKnown: p.outcomeKnown, Unrunnable: p.unrunnable, Delay: delay,
+				})
+				if err != nil || !p.local {
+					return err
+				}
+				return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: delay})
 			})
-			if err != nil || !p.local {
-				return err
-			}
-			return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: delay})
 		})
 		if takenOver = postgres.NotFound(err); takenOver {
 			return nil // a different worker raised the epoch
