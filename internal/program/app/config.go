@@ -204,7 +204,7 @@ var special = []Setting{
 
 // known lists the variables that tests and the CLI read.
 var known = []string{
-	"WEFT_DATA_DIR", "WEFT_PROFILE", "WEFT_CREDENTIALS", "WEFT_BASE_URL",
+	"WEFT_DATA_DIR", "WEFT_PROFILE", "WEFT_CREDENTIALS", "WEFT_BASE_URL", "WEFT_ADMIN_PASSWORD",
 	"WEFT_URL", "WEFT_API_KEY", "WEFT_API_SECRET", // used by the client files that users copy
 	"WEFT_CALLBACK_SECRET", "WEFT_CRASH_AT", "WEFT_TEST_DATABASE_URL", "WEFT_SOAK",
 }

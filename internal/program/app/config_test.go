@@ -19,6 +19,7 @@ func TestOP08UnsafeConfigurationIsRejected(t *testing.T) {
 		"no master key":           {good[:1], "WEFT_MASTER_KEY"},
 		"short master key":        {[]string{good[0], "WEFT_MASTER_KEY=c2hvcnQ="}, "32"},
 		"regular master key":      {[]string{good[0], "WEFT_MASTER_KEY=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}, "random"},
+		"password of weft admin":  {append(good[:2:2], "WEFT_ADMIN_PASSWORD=x"), ""},
 		"unknown option":          {append(good[:2:2], "WEFT_ADRESS=x"), "WEFT_ADRESS"},
 		"bad network":             {append(good[:2:2], "WEFT_ALLOW_NETWORKS=10.0.0.0/99"), "WEFT_ALLOW_NETWORKS"},
 		"retention too short":     {append(good[:2:2], "WEFT_RETENTION=23h"), "WEFT_RETENTION"},

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -246,5 +248,30 @@ func TestLauncherOfNpmParses(t *testing.T) {
 	atRoot(t)
 	if out, err := exec.CommandContext(t.Context(), "node", "--check", sources+"npm/weft.js").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The examples that weft dev prints start with the name by which the launcher starts it. Node stands
+// in for the binary, because it can print that name.
+func TestLauncherOfNpmStartsWeftByTheNameThatUsersType(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	platform := filepath.Join(dir, "node_modules", filepath.FromSlash(scope+platformPackage(binary{system: runtime.GOOS, arch: runtime.GOARCH})))
+	if err := errors.Join(
+		os.MkdirAll(platform, 0o755),
+		os.Symlink(node, filepath.Join(platform, "weft")),
+		os.WriteFile(filepath.Join(dir, "weft.js"), []byte(read(t, "npm/weft.js")), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{"exec": "npx weft", "": "weft"} {
+		cmd := exec.CommandContext(t.Context(), node, filepath.Join(dir, "weft.js"), "-p", "process.argv0")
+		cmd.Env = append(os.Environ(), "npm_command="+command)
+		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("npm_command=%q: started as %s (%v), want %s", command, out, err, want)
+		}
 	}
 }

@@ -113,9 +113,10 @@ func (r release) compile(ctx context.Context, b binary) error {
 	return cmd.Run()
 }
 
-// manual writes a page for each command, as the source of this release describes it.
+// manual writes a page for each command, as the source of this release describes it. With -trimpath,
+// compile uses the same compiled packages.
 func (r release) manual(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "run", "-buildvcs=false", "./cmd/weft", "help", "--man", r.man)
+	cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", "-buildvcs=false", "./cmd/weft", "help", "--man", r.man)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()

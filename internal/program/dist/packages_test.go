@@ -144,8 +144,13 @@ func (h *host) unit(t *testing.T, name string, extra ...string) (*exec.Cmd, *byt
 	cmd, out := prepare(t, h.path(command[0]), command[1:]...)
 	cmd.Env = append(env, extra...)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: h.uid, Gid: h.gid}}
+	cmd.SysProcAttr = h.user()
 	return cmd, out
+}
+
+// user makes a process run as the user of the package.
+func (h *host) user() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: h.uid, Gid: h.gid}}
 }
 
 // start starts a unit and returns its process and addresses.
@@ -263,6 +268,13 @@ func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
 	h.expectMode(t, "etc/weft/weft.env", 0o640)
 	h.expectMode(t, "etc/weft/master-key.env", 0o600)
 	key := read(t, h.path("etc/weft/master-key.env"))
+	for name, readable := range map[string]bool{"etc/weft/weft.env": true, "etc/weft/master-key.env": false} {
+		cmd, _ := prepare(t, "cat", h.path(name))
+		cmd.SysProcAttr = h.user()
+		if err := cmd.Run(); (err == nil) != readable {
+			t.Errorf("the user weft reads %s: %v", name, err)
+		}
+	}
 	// The units refer to units of systemd.
 	must(t, "cp", "-a", "/usr/lib/systemd/system/.", h.path("usr/lib/systemd/system"))
 	for _, unit := range []string{"weft-serve.service", "weft-work.service", "weft-migrate.service"} {

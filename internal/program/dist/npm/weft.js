@@ -15,7 +15,9 @@ try {
   process.exit(1);
 }
 
-const child = spawn(binary, process.argv.slice(2), { stdio: "inherit" });
+// Weft's examples start with the name by which it was started. Users of npx cannot run the binary's path.
+const argv0 = process.env.npm_command === "exec" ? "npx weft" : "weft";
+const child = spawn(binary, process.argv.slice(2), { stdio: "inherit", argv0 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   // A terminal sends Ctrl-C to both processes. Weft must not get it twice: the second one kills it.
   process.on(signal, () => { if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal); });
