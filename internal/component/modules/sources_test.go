@@ -49,7 +49,7 @@ var byExpr = golden{"logic/golden_test.go:TestExpressionsMatchExpr", "github.com
 
 // interpreted compares random workflows with a reference interpreter, which was written for the
 // tests from the decisions. There are no published cases for Weft's control flow.
-var interpreted = golden{"../../workflow/run/random_test.go:TestRandomRunsMatchReference", "decisions 8.2 to 8.6", "../../workflow/run/reference_test.go", ""}
+var interpreted = golden{"../../workflow/run/random_test.go:TestRandomRunsMatchReference", "decisions 8.2 to 8.6", "../../workflow/workflowtest/reference.go", ""}
 
 // exchanged are exchanges with a node from the tests of the Ethereum Execution API specification.
 func exchanged(method string) golden {
