@@ -73,7 +73,7 @@ type walk struct {
 	cleared  bool       // the run is ending, and its waiting stages were canceled
 }
 
-// known is what an advance knows besides its state.
+// known holds the answers to the needs of an advance, and the results of its stages.
 type known struct {
 	states      map[Place]graph.State // of components, set by this advance
 	loops       map[Place]*loop       // unfinished loops; nil: no such loop
@@ -122,7 +122,7 @@ func (a *Advance) Step(facts Facts) (need Need, done bool, err error) {
 	return a.need, done, nil
 }
 
-// goOn goes as far as possible with what is known, and collects what else the advance needs.
+// goOn goes as far as possible with the known facts, and collects the facts that the advance lacks.
 func (a *Advance) goOn() error {
 	a.need, a.started = Need{}, 0
 	unfilled := a.unfilled

@@ -39,7 +39,7 @@ const (
 // cancelRetry is the interval at which a run that is ending cancels its unfinished stages again.
 const cancelRetry = 2 * time.Second
 
-// State is what an advance starts from.
+// State is the input of an advance.
 type State struct {
 	Run
 	Tree
@@ -59,7 +59,7 @@ type State struct {
 	Stored     bool // stages of the run are stored
 }
 
-// Budget is what the account covers for new stages. Unless it is exact, an advance assumes that the account
+// Budget is the amount that the account covers for new stages. Unless it is exact, an advance assumes that the account
 // covers everything, and is repeated with an exact budget if not.
 type Budget struct {
 	Exact bool

@@ -84,7 +84,7 @@ type Result struct {
 	Elapsed time.Duration
 }
 
-// learn adds the answers to the last need to what is known.
+// learn adds the answers to the last need to the known facts.
 func (a *Advance) learn(facts Facts) error {
 	a.stop = a.stop || facts.Stop
 	for p := range a.need.States {

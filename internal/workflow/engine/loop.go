@@ -30,7 +30,7 @@ type loop struct {
 // failing reports whether no more items may start, because an item failed or the loop timed out.
 func (l *loop) failing() bool { return l.late || l.Failed > 0 && !l.continues }
 
-// key returns what identifies the loop.
+// key returns the ID and the place of the loop.
 func (l *loop) key() Loop { return Loop{l.ID, PlaceOf(l.componentID, l.iteration)} }
 
 // loopOf returns the loop that an iteration belongs to. The loop must have been read.

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// Need is what an advance must know before it can go on. All of it is read in one round trip.
+// Need lists the facts that an advance lacks. They are read in one round trip.
 type Need struct {
 	States  map[Place]bool // states of the components of scopes: of the root, or of an iteration of a loop
 	Loops   map[Place]bool // unfinished loops

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// Reuse is what a rerun reuses of the finished run that it repeats.
+// Reuse lists the stages and child runs that a rerun reuses of the finished run that it repeats.
 type Reuse struct {
 	Stages []uuid.UUID // stages that are copied
 	Done   []string    // components outside of loops whose stages are reused or resumed

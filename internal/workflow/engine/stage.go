@@ -39,7 +39,7 @@ type Stage struct {
 	bound
 }
 
-// bound is what is known of a stage before it starts.
+// bound holds the data of a stage that has not started.
 type bound struct {
 	scope   *scope
 	input   json.RawMessage

@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -13,9 +12,6 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
-
-// acceptance admits and accepts stages, like Acceptance.AcceptTx.
-type acceptance func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) (refusals []error, err error)
 
 // executions returns the new stages that are executions.
 func (a *advance) executions() (stages []*engine.Stage) {
@@ -44,7 +40,7 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 		if err := w.settleTx(a.ctx, a.tx, how, true); err != nil {
 			return false, err
 		}
-		if err := a.accept(executions, how.AcceptTx); err != nil {
+		if err := a.accept(executions, how); err != nil {
 			return false, err
 		}
 	}
@@ -55,7 +51,7 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 }
 
 // accept accepts the executions of new stages. It returns errRefused if the account does not cover them.
-func (a *advance) accept(stages []*engine.Stage, how acceptance) error {
+func (a *advance) accept(stages []*engine.Stage, how *execution.Acceptance) error {
 	executions := make([]execution.Stage, len(stages))
 	for i, t := range stages {
 		executions[i] = execution.Stage{
@@ -68,7 +64,7 @@ func (a *advance) accept(stages []*engine.Stage, how acceptance) error {
 			executions[i].Traceparent = *a.row.Traceparent
 		}
 	}
-	refusals, err := how(a.ctx, a.tx, executions)
+	refusals, err := how.AcceptTx(a.ctx, a.tx, executions)
 	if err != nil {
 		return fmt.Errorf("accept stages: %w", err)
 	}

@@ -25,11 +25,6 @@ func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
 	for _, id := range a.Children {
 		o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})
 	}
-	for _, t := range a.Stages {
-		if t.Loop != nil && !t.Status.Terminal() {
-			o.items.put(key.ID, t.ID, a.ItemsOf(t))
-		}
-	}
 	if a.Run.Status.Terminal() {
 		o.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(a.Run.Status))
 		o.items.forget(key.ID)
@@ -38,6 +33,11 @@ func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
 			o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *a.Run.ParentRunID})
 		}
 		return
+	}
+	for _, t := range a.Stages {
+		if t.Loop != nil && !t.Status.Terminal() {
+			o.items.put(key.ID, t.ID, a.ItemsOf(t))
+		}
 	}
 	if a.Ending() && a.Run.PendingCount > 0 && (a.Halted || a.Scanned) {
 		o.cancelRemaining(ctx, a)

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// locked is what the statements of queueLock return.
+// locked holds the rows that the statements of queueLock return.
 type locked struct {
 	run     *postgres.Rows[db.RunLockRow]
 	waiting *postgres.Rows[db.StageListWaitingRow] // nil: none

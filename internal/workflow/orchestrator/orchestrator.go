@@ -1,14 +1,13 @@
 // Package orchestrator advances runs from their first stage to their last.
 //
 // A stage with an effect is an execution of package execution, and so is a stage that takes too long
-// to compute. Package engine decides what follows; package orchestrator loads what the decisions need,
+// to compute. Package engine decides the next steps; package orchestrator loads the facts for the decisions,
 // writes the changes, and commits them together with the completion of an execution. It does not depend
 // on HTTP or on who requested a run. Invariant: advancing twice has the same result as advancing once,
 // so any process may advance a run at any time.
 package orchestrator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +108,10 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 		KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, version)
 	a.First, a.Scanned = true, true
-	if err := cmp.Or(a.decide(maxFirstTime), a.readRemaining()); err != nil {
+	if err := a.decide(maxFirstTime); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+	}
+	if err := a.readRemaining(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
 	if a.Fee() > 0 { // only a later advance may charge the fee
@@ -124,7 +126,7 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 		return nil, err
 	}
 	if stages := a.executions(); len(stages) > 0 {
-		if err := a.accept(stages, how.AcceptTx); err != nil {
+		if err := a.accept(stages, how); err != nil {
 			if errors.Is(err, errRefused) {
 				err = fmt.Errorf("%w: %w", errNotStarted, err)
 			}

@@ -31,7 +31,7 @@ type Origin struct {
 // ErrEarlierGone means that retention has deleted the run that is to be repeated.
 var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 
-// reuse is what a rerun reuses of an earlier run.
+// reuse holds the stages and child runs that a rerun reuses of an earlier run.
 type reuse struct {
 	engine.Reuse
 	from uuid.UUID // the earlier run

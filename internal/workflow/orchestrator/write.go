@@ -91,7 +91,8 @@ func (a *advance) queueOutcome(batch *postgres.Batch) error {
 	return nil
 }
 
-// readRemaining reads what the writes need. Nothing may be read once the account is locked.
+// readRemaining inserts the child runs and reads the unfinished stages for the event. Unless the budget is
+// exact, the account is not locked yet.
 func (a *advance) readRemaining() (err error) {
 	a.NotBefore(a.Run.Now.Add(time.Since(a.locked))) // computing took time
 	if err := a.insertChildren(); err != nil {
