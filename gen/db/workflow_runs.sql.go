@@ -637,24 +637,28 @@ FROM (
                l.started_at, l.updated_at, l.finished_at, octet_length(COALESCE(l.output::text, '')) AS size
         FROM run_stages l
         WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id > $3
+          AND ($4::text[] IS NULL OR l.component_id = ANY ($4::text[]))
+          AND ($5::integer[] IS NULL OR l.iteration[1:cardinality($5::integer[])] = $5::integer[])
         ORDER BY l.id
-        LIMIT $4
+        LIMIT $6
     ) AS page WINDOW oldest AS (ORDER BY page.id)
 ) AS s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
-WHERE s.place = 1 OR s.bytes <= $5::bigint
+WHERE s.place = 1 OR s.bytes <= $7::bigint
 ORDER BY s.id
 `
 
 type RunStageListParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	After       uuid.UUID
-	MaxRows     int32
-	MaxBytes    int64
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	After        uuid.UUID
+	ComponentIds []string
+	Iteration    []int32
+	MaxRows      int32
+	MaxBytes     int64
 }
 
 type RunStageListRow struct {
@@ -686,12 +690,15 @@ type RunStageListRow struct {
 // Stages in order of creation, after the cursor. Pages end early as those of runs do: to read
 // all, continue after the last stage until none is returned. The status of an unfinished stage is
 // that of its execution. Executions are looked up one by one: the planner might turn a join into
-// a scan of all executions.
+// a scan of all executions. If component_ids is not null, only the stages of these components are
+// listed, and if iteration is not null, only those whose iteration starts with it.
 func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListParams) ([]RunStageListRow, error) {
 	rows, err := db.Query(ctx, RunStageList,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.After,
+		arg.ComponentIds,
+		arg.Iteration,
 		arg.MaxRows,
 		arg.MaxBytes,
 	)

@@ -12,11 +12,12 @@ type Plan struct {
 	index    map[string]int
 	scopes   map[string][]int // nodes by FOR_EACH, "" for the root, in topological order
 	triggers []string
+	edges    []Edge
 }
 
 // plan makes the plan of the compiled definition.
 func (c *compiler) plan(order []int) *Plan {
-	p := &Plan{nodes: c.nodes, index: c.index, scopes: map[string][]int{}}
+	p := &Plan{nodes: c.nodes, index: c.index, scopes: map[string][]int{}, edges: c.definition.SequenceEdges}
 	for _, at := range order {
 		n := &c.nodes[at]
 		loop := p.Loop(n.component.ID)
@@ -83,6 +84,9 @@ func (p *Plan) Components() []Component {
 	}
 	return all
 }
+
+// Edges returns the sequence edges, in the order of the definition.
+func (p *Plan) Edges() []Edge { return slices.Clone(p.edges) }
 
 // Triggers returns the trigger components, in the order of the definition.
 func (p *Plan) Triggers() []string { return slices.Clone(p.triggers) }

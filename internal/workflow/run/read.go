@@ -178,6 +178,10 @@ type ListParams struct {
 	WorkflowID *uuid.UUID  // only runs of this workflow; nil: all
 	Allowed    []uuid.UUID // only runs of these workflows; empty: all
 	Status     *string     // only runs with this status; nil: all
+
+	// Of a list of stages:
+	Components []string // only stages of these components; nil: all
+	Iteration  []int32  // only stages whose iteration starts with it; nil: all
 }
 
 // List returns a page of the workspace's runs, newest first. It returns INVALID_INPUT for an
@@ -273,6 +277,7 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, access Access, 
 	}
 	rows, err := db.New().RunStageList(ctx, s.API, db.RunStageListParams{
 		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: after, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
+		ComponentIds: p.Components, Iteration: p.Iteration,
 	})
 	if err != nil {
 		return page, fmt.Errorf("list stages: %w", err)

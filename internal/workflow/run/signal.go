@@ -36,9 +36,9 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, nam
 	if err != nil {
 		return api.RunSignal{}, err
 	}
-	awaited, err := db.New().StageListAwaitedSignals(ctx, s.API, db.StageListAwaitedSignalsParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: maxAwaited})
+	awaited, err := s.awaited(ctx, key)
 	if err != nil {
-		return api.RunSignal{}, fmt.Errorf("list the signals that a run waits for: %w", err)
+		return api.RunSignal{}, err
 	}
 	live := !row.Status.Terminal()
 	if live {
@@ -62,6 +62,15 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, nam
 	return api.RunSignal{
 		RunID: key.ID, Signal: name, Payload: first.Payload, ReceivedAt: timestamp.Of(first.ReceivedAt), WaitingFor: awaited,
 	}, nil
+}
+
+// awaited returns the names of the signals that a run waits for.
+func (s *Service) awaited(ctx context.Context, key notify.Key) ([]string, error) {
+	names, err := db.New().StageListAwaitedSignals(ctx, s.API, db.StageListAwaitedSignalsParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: maxAwaited})
+	if err != nil {
+		return nil, fmt.Errorf("list the signals that a run waits for: %w", err)
+	}
+	return names, nil
 }
 
 // storeSignal stores a signal unless the run already has a signal with the name, and reports
