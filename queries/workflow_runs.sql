@@ -70,7 +70,8 @@ ORDER BY r.id DESC;
 -- all, continue after the last stage until none is returned. The status of an unfinished stage is
 -- that of its execution. Executions are looked up one by one: the planner might turn a join into
 -- a scan of all executions. If component_ids is not null, only the stages of these components are
--- listed, and if iteration is not null, only those whose iteration starts with it.
+-- listed, if iteration is not null, only those whose iteration starts with it, and if only_id is not
+-- null, only that stage.
 SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
@@ -85,6 +86,7 @@ FROM (
                l.started_at, l.updated_at, l.finished_at, octet_length(COALESCE(l.output::text, '')) AS size
         FROM run_stages l
         WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id > @after
+          AND (sqlc.narg('only_id')::uuid IS NULL OR l.id = sqlc.narg('only_id')::uuid)
           AND (sqlc.narg('component_ids')::text[] IS NULL OR l.component_id = ANY (sqlc.narg('component_ids')::text[]))
           AND (sqlc.narg('iteration')::integer[] IS NULL OR l.iteration[1:cardinality(sqlc.narg('iteration')::integer[])] = sqlc.narg('iteration')::integer[])
         ORDER BY l.id

@@ -45,3 +45,6 @@ SELECT status, version FROM workflows WHERE workspace_id = @workspace_id AND id 
 SELECT (wanted.position - 1)::integer AS position FROM unnest(@ids::uuid[]) WITH ORDINALITY AS wanted (id, position)
 WHERE NOT EXISTS (SELECT FROM workflows w WHERE w.workspace_id = @workspace_id AND w.id = wanted.id)
 ORDER BY wanted.position;
+
+-- name: WorkflowListNames :many
+SELECT id, name FROM workflows WHERE workspace_id = @workspace_id AND id = ANY (@ids::uuid[]);

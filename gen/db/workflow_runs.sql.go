@@ -637,17 +637,18 @@ FROM (
                l.started_at, l.updated_at, l.finished_at, octet_length(COALESCE(l.output::text, '')) AS size
         FROM run_stages l
         WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id > $3
-          AND ($4::text[] IS NULL OR l.component_id = ANY ($4::text[]))
-          AND ($5::integer[] IS NULL OR l.iteration[1:cardinality($5::integer[])] = $5::integer[])
+          AND ($4::uuid IS NULL OR l.id = $4::uuid)
+          AND ($5::text[] IS NULL OR l.component_id = ANY ($5::text[]))
+          AND ($6::integer[] IS NULL OR l.iteration[1:cardinality($6::integer[])] = $6::integer[])
         ORDER BY l.id
-        LIMIT $6
+        LIMIT $7
     ) AS page WINDOW oldest AS (ORDER BY page.id)
 ) AS s
 LEFT JOIN LATERAL (
     SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
-WHERE s.place = 1 OR s.bytes <= $7::bigint
+WHERE s.place = 1 OR s.bytes <= $8::bigint
 ORDER BY s.id
 `
 
@@ -655,6 +656,7 @@ type RunStageListParams struct {
 	WorkspaceID  uuid.UUID
 	RunID        uuid.UUID
 	After        uuid.UUID
+	OnlyID       *uuid.UUID
 	ComponentIds []string
 	Iteration    []int32
 	MaxRows      int32
@@ -691,12 +693,14 @@ type RunStageListRow struct {
 // all, continue after the last stage until none is returned. The status of an unfinished stage is
 // that of its execution. Executions are looked up one by one: the planner might turn a join into
 // a scan of all executions. If component_ids is not null, only the stages of these components are
-// listed, and if iteration is not null, only those whose iteration starts with it.
+// listed, if iteration is not null, only those whose iteration starts with it, and if only_id is not
+// null, only that stage.
 func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListParams) ([]RunStageListRow, error) {
 	rows, err := db.Query(ctx, RunStageList,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.After,
+		arg.OnlyID,
 		arg.ComponentIds,
 		arg.Iteration,
 		arg.MaxRows,

@@ -211,6 +211,40 @@ func (q *Queries) WorkflowListMissing(ctx context.Context, db DBTX, arg Workflow
 	return items, nil
 }
 
+const WorkflowListNames = `-- name: WorkflowListNames :many
+SELECT id, name FROM workflows WHERE workspace_id = $1 AND id = ANY ($2::uuid[])
+`
+
+type WorkflowListNamesParams struct {
+	WorkspaceID uuid.UUID
+	Ids         []uuid.UUID
+}
+
+type WorkflowListNamesRow struct {
+	ID   uuid.UUID
+	Name string
+}
+
+func (q *Queries) WorkflowListNames(ctx context.Context, db DBTX, arg WorkflowListNamesParams) ([]WorkflowListNamesRow, error) {
+	rows, err := db.Query(ctx, WorkflowListNames, arg.WorkspaceID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WorkflowListNamesRow{}
+	for rows.Next() {
+		var i WorkflowListNamesRow
+		if err := rows.Scan(&i.ID, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const WorkflowLock = `-- name: WorkflowLock :one
 SELECT version FROM workflows WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `

@@ -186,6 +186,19 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	return page, err
 }
 
+// Names returns the names of workflows by ID. It leaves out unknown IDs.
+func (s *Service) Names(ctx context.Context, workspaceID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := db.New().WorkflowListNames(ctx, s.db, db.WorkflowListNamesParams{WorkspaceID: workspaceID, Ids: ids})
+	if err != nil {
+		return nil, fmt.Errorf("list the names of workflows: %w", err)
+	}
+	names := map[uuid.UUID]string{}
+	for _, row := range rows {
+		names[row.ID] = row.Name
+	}
+	return names, nil
+}
+
 // recordAudit adds a change of a workflow to the audit log, in the transaction of the change.
 func recordAudit(ctx context.Context, tx pgx.Tx, v version, what string, details map[string]any) error {
 	details["version"] = v.number

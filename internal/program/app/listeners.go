@@ -79,7 +79,7 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
 		memory := server.NewMemory(cmp.Or(a.cfg.BufferMemory, server.DefaultMemory))
 		a.metrics.WatchMemory(memory.Held)
-		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Workflows: a.workflows, Credits: credits, Audit: a.book, Proxies: proxies, Log: a.log})
+		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Workflows: a.workflows, Runs: a.runs, Credits: credits, Audit: a.book, Proxies: proxies, Log: a.log})
 		if err != nil {
 			return err
 		}

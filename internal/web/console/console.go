@@ -1,5 +1,5 @@
-// Package console serves the pages for people under /settings: signing in, a workspace with its
-// members, keys and credits, and accepting an invitation.
+// Package console serves the pages for people: under /console the runs of a workspace, and under
+// /settings signing in, a workspace with its members, keys and credits, and accepting an invitation.
 //
 // Package console makes no decisions. It shows the data that the services return, and calls the
 // services for submitted forms, with the roles of the contract. It keeps no state; the session is
@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -28,14 +29,16 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/protocol"
+	"github.com/weft-automation/weft/internal/web/style"
 	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
 //go:embed pages
 var pages embed.FS
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	"form-action 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Deps are the services that the pages call.
 type Deps struct {
@@ -43,6 +46,7 @@ type Deps struct {
 	Workspaces *workspace.Service
 	Keys       *auth.Keys
 	Workflows  *workflow.Service
+	Runs       *run.Service
 	Credits    billing.Reader
 	Audit      *audit.Book
 	Proxies    auth.Proxies
@@ -56,7 +60,7 @@ type console struct {
 	crossOrigin http.CrossOriginProtection // detects forms sent by pages of other sites
 }
 
-// Handler serves /settings and what is below it.
+// Handler serves /console and /settings and what is below them.
 func Handler(deps Deps) (*http.ServeMux, error) {
 	templates, err := template.New("").Funcs(words).ParseFS(pages, "pages/*.html")
 	if err != nil {
@@ -65,11 +69,14 @@ func Handler(deps Deps) (*http.ServeMux, error) {
 	c := &console{Deps: deps, templates: templates}
 	mux := http.NewServeMux()
 	for name, kind := range map[string]string{
-		"style.css": "text/css; charset=utf-8", "invitation.js": "text/javascript; charset=utf-8", "copy.js": "text/javascript; charset=utf-8",
+		"style.css": "text/css; charset=utf-8", "console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8", "invitation.js": "text/javascript; charset=utf-8", "copy.js": "text/javascript; charset=utf-8",
 	} {
 		body, err := pages.ReadFile("pages/" + name)
 		if err != nil {
 			return nil, err
+		}
+		if strings.HasSuffix(name, ".css") {
+			body = append([]byte(style.Tokens), body...)
 		}
 		mux.HandleFunc("GET /settings/"+name, func(w http.ResponseWriter, _ *http.Request) {
 			protect(w.Header())
@@ -92,6 +99,14 @@ func Handler(deps Deps) (*http.ServeMux, error) {
 	handle("POST /settings/invitations", c.accept)
 	handle("GET /settings/workspaces/{workspaceId}", c.settings)
 	handle("GET /settings/workspaces/{workspaceId}/ledger.csv", c.statement)
+	handle("GET /console", c.home)
+	handle("GET /console/{workspaceId}", c.toRuns)
+	handle("GET /console/{workspaceId}/runs", c.runs)
+	handle("GET /console/{workspaceId}/runs/{runId}", c.run)
+	for path, action := range runActions {
+		handle("POST /console/{workspaceId}/runs/{runId}/"+path, c.actOn(action))
+		handle("GET /console/{workspaceId}/runs/{runId}/"+path, toRun)
+	}
 	for path, action := range actions {
 		handle("POST /settings/workspaces/{workspaceId}/"+path, c.act(action))
 		handle("GET /settings/workspaces/{workspaceId}/"+path, back)

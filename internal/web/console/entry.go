@@ -51,7 +51,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	session.SetCookies(w, secure)
-	return seeOther(w, r, "/settings")
+	return seeOther(w, r, "/console")
 }
 
 func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {

@@ -69,7 +69,7 @@ var openFaults = map[string]string{
 }
 
 // OpenHandler serves GET /open?t=SECRET to browsers on this machine. It signs the person of the
-// ticket in, and redirects to the settings. Without a valid ticket, the settings show the sign-in
+// ticket in, and redirects to the console. Without a valid ticket, the settings show the sign-in
 // form with the reason. It never logs the secret.
 func OpenHandler(ticket *Ticket, people *person.Service, proxies auth.Proxies, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func OpenHandler(ticket *Ticket, people *person.Service, proxies auth.Proxies, l
 			http.Error(w, "There is nothing at this path.", http.StatusNotFound)
 			return
 		}
-		target := "/settings"
+		target := "/console"
 		err := ticket.redeem(r.URL.Query().Get("t"), time.Now(), func(email string) error {
 			session, err := people.StartSession(r.Context(), email)
 			if err == nil {
@@ -89,9 +89,9 @@ func OpenHandler(ticket *Ticket, people *person.Service, proxies auth.Proxies, l
 		})
 		switch {
 		case errors.Is(err, errTicket):
-			target += "?link=invalid"
+			target = "/settings?link=invalid"
 		case err != nil:
-			target += "?link=failed"
+			target = "/settings?link=failed"
 			if fault.CodeOf(err) != fault.Unauthorized {
 				log.ErrorContext(r.Context(), "the link of weft dev could not sign in", "error", err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/web/diagram"
 )
 
 // words are the template functions that format values.
@@ -23,6 +24,10 @@ var words = template.FuncMap{
 	"number": number,
 	"action": actionText,
 	"about":  subject,
+
+	"ago": ago, "duration": duration, "plural": plural, "short": shortened, "state": stateWord, "lower": strings.ToLower, "item": itemText, "json": readable,
+	"plus": func(a, b int) int { return a + b },
+	"node": func() [2]int { return [2]int{diagram.NodeWidth, diagram.NodeHeight} },
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }

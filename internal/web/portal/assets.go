@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/weft-automation/weft/internal/web/style"
 )
 
 const favicon = "favicon.svg"
@@ -24,7 +26,7 @@ var assets = map[string]string{
 var assetHash = sync.OnceValue(func() string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(assets)) {
-		text, _ := pages.ReadFile("pages/" + name) // a missing file isn't served either
+		text, _ := embedded(name) // a missing file isn't served either
 		_, _ = sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
@@ -45,7 +47,17 @@ func mountAssets(mux *http.ServeMux) {
 
 // newEmbedded returns a document with the content of a file in pages.
 func newEmbedded(contentType, name string) *document {
-	return newDocument(contentType, func() ([]byte, error) { return pages.ReadFile("pages/" + name) })
+	return newDocument(contentType, func() ([]byte, error) { return embedded(name) })
+}
+
+// embedded returns the content of a file in pages. The base of the style sheets starts with the
+// tokens that all pages of Weft share.
+func embedded(name string) ([]byte, error) {
+	text, err := pages.ReadFile("pages/" + name)
+	if err == nil && name == "base.css" {
+		text = append([]byte(style.Tokens), text...)
+	}
+	return text, err
 }
 
 func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseWriter, r *http.Request, cache string)) {

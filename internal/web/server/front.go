@@ -71,8 +71,10 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 		BaseRouter: operationMux{f.mux, f}, ErrorHandlerFunc: f.refuseBinding,
 	})
 	if f.console != nil {
-		f.mux.HandleFunc("/settings", f.page)
-		f.mux.HandleFunc("/settings/{page...}", f.page)
+		for _, path := range []string{"/settings", "/console"} {
+			f.mux.HandleFunc(path, f.page)
+			f.mux.HandleFunc(path+"/{page...}", f.page)
+		}
 	}
 	if f.open != nil {
 		f.mux.Handle("GET /open", f.open)

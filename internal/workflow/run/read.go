@@ -180,6 +180,7 @@ type ListParams struct {
 	Status     *string     // only runs with this status; nil: all
 
 	// Of a list of stages:
+	StageID    *uuid.UUID // only this stage; nil: all
 	Components []string // only stages of these components; nil: all
 	Iteration  []int32  // only stages whose iteration starts with it; nil: all
 }
@@ -277,7 +278,7 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, access Access, 
 	}
 	rows, err := db.New().RunStageList(ctx, s.API, db.RunStageListParams{
 		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: after, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
-		ComponentIds: p.Components, Iteration: p.Iteration,
+		OnlyID: p.StageID, ComponentIds: p.Components, Iteration: p.Iteration,
 	})
 	if err != nil {
 		return page, fmt.Errorf("list stages: %w", err)

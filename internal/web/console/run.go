@@ -1,0 +1,164 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+// shownLog is the number of events of a run on its page.
+const shownLog = 100
+
+// runPage is the data of the page of a run.
+type runPage struct {
+	frame
+	runRow
+	Graph      *graphic       // nil if this process cannot compile the run's version
+	Components []componentRow // of all scopes, each FOR_EACH before its body
+	Selected   *selection     // nil: no component is selected
+	Awaited    []string       // names of the signals that the run waits for
+	Log        []logRow
+	MoreLog    bool
+	NewRun     uuid.UUID // makes resubmitting the form for a rerun harmless
+	Origin     string    // of the service, for commands to copy
+	FailedAt   string    // name of the component that failed first, which the page shows by default
+	RerunOf    string    // ID of the run that this one repeats; may be empty
+	StorageFee credit.Amount
+}
+
+// ParentAddress returns the address of the parent run.
+func (p runPage) ParentAddress() string { return runAddress(p.Workspace.ID, *p.ParentRunID) }
+
+// RerunAddress returns the address of the run that this run repeats.
+func (p runPage) RerunAddress() string { return p.Base() + "/runs/" + p.RerunOf }
+
+// Live reports whether the run is not finished.
+func (p runPage) Live() bool { return !p.Status.Terminal() }
+
+// Shown returns JSON for reading.
+func (p runPage) Shown(value json.RawMessage) text { return readable(value) }
+
+// logRow is an event of a run.
+type logRow struct {
+	Seq       int64
+	At        time.Time
+	Status    string
+	Running   string // unfinished stages, by module
+	Pending   int32
+	Failed    int32
+	UsageText string
+}
+
+// run shows the page of a run.
+func (c *console) run(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := c.member(r)
+	if err != nil {
+		return err
+	}
+	return c.showRun(ctx, w, r, v, nil)
+}
+
+// toRun redirects a GET of a form's address to the page with the form.
+func toRun(w http.ResponseWriter, r *http.Request) error {
+	return seeOther(w, r, "/console/"+url.PathEscape(r.PathValue("workspaceId"))+"/runs/"+url.PathEscape(r.PathValue("runId")))
+}
+
+// showRun renders the page of a run, with the error of a form.
+func (c *console) showRun(ctx context.Context, w http.ResponseWriter, r *http.Request, v visitor, rejected error) error {
+	key, err := runKey(r, v)
+	if err != nil {
+		return err
+	}
+	overview, err := c.Runs.Overview(ctx, key, everyWorkflow{})
+	if err != nil {
+		return err
+	}
+	p, err := c.runPage(ctx, v, overview)
+	if err != nil {
+		return err
+	}
+	p.Origin = c.Proxies.Origin(r)
+	choice, err := c.choose(ctx, key, overview, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	if p.Selected, err = c.selected(ctx, key, overview, choice); err != nil {
+		return err
+	}
+	p.draw(overview, choice)
+	if err := c.log(ctx, key, &p); err != nil {
+		return err
+	}
+	answer := http.StatusOK
+	if rejected != nil {
+		answer, p.Fault = c.explain(ctx, w.Header(), rejected)
+	}
+	c.render(w, answer, "run", p)
+	return nil
+}
+
+// runKey returns the key of the run in the path. It returns NOT_FOUND for a malformed ID.
+func runKey(r *http.Request, v visitor) (notify.Key, error) {
+	id, err := uuid.Parse(r.PathValue("runId"))
+	if err != nil {
+		return notify.Key{}, fault.New(fault.NotFound, "There is no run with this ID.")
+	}
+	return notify.Key{WorkspaceID: v.WorkspaceID, ID: id}, nil
+}
+
+// runPage returns the page without what depends on the selection.
+func (c *console) runPage(ctx context.Context, v visitor, overview run.Overview) (p runPage, err error) {
+	rows, err := c.rows(ctx, v.WorkspaceID, []api.WorkflowRun{overview.Run})
+	if err != nil {
+		return p, err
+	}
+	p.runRow, p.Awaited = rows[0], overview.Awaited
+	if p.frame, err = c.frame(ctx, v, "runs", p.Name); err != nil {
+		return p, err
+	}
+	if p.Live() {
+		p.Follow = "/v1/sdk/workflows/executions/" + p.ID.String() + "/stream?workspace=" + v.WorkspaceID.String()
+	}
+	var origin struct{ RunID string }
+	_ = json.Unmarshal(overview.Run.RerunOf, &origin) // null, or an object that the service wrote
+	p.RerunOf = origin.RunID
+	p.StorageFee = p.TotalUsage
+	for _, one := range overview.Components {
+		p.StorageFee -= one.Usage
+	}
+	p.NewRun, err = uuid.NewV7()
+	return p, err
+}
+
+// log adds the first events of the run to the page.
+func (c *console) log(ctx context.Context, key notify.Key, p *runPage) error {
+	events, err := c.Runs.EventPage(ctx, key, everyWorkflow{}, run.ListParams{Limit: shownLog}, 0)
+	if err != nil {
+		return err
+	}
+	p.MoreLog = events.HasMore
+	for _, event := range events.Data {
+		var state api.RunEventOutput
+		_ = json.Unmarshal(event.Output, &state) // each field may be missing
+		var running []string
+		for _, stage := range state.NonTerminalStages {
+			running = append(running, stage.Module)
+		}
+		p.Log = append(p.Log, logRow{
+			Seq: event.Seq, At: event.Timestamp.Std(), Status: string(event.Status), Pending: state.PendingStageCount, Failed: state.FailedStageCount,
+			Running: strings.Join(counted(running), ", "), UsageText: word(state.TotalUsage),
+		})
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
+	"github.com/weft-automation/weft/internal/workflow/run"
+)
+
+// runAction is what a form on the page of a run does. It returns the run to show.
+type runAction struct {
+	operation string // operationId in the contract, which needs the role editor
+	do        func(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error)
+}
+
+// runActions maps the last part of the path to the action of a form.
+var runActions = map[string]runAction{
+	"signal": {"sendRunSignal", signal},
+	"cancel": {"cancelWorkflowRun", cancelRun},
+	"rerun":  {"triggerWorkflow", rerun},
+}
+
+// actOn returns the handler of a form on the page of a run.
+func (c *console) actOn(a runAction) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, v, err := c.member(r)
+		if err != nil {
+			return err
+		}
+		key, err := runKey(r, v)
+		if err != nil {
+			return err
+		}
+		if !v.Role.Reaches(person.Editor) {
+			refused := person.NotAllowed(person.Editor)
+			c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, refused.Reason)
+			return c.showRun(ctx, w, r, v, refused)
+		}
+		shown, err := a.do(c, ctx, r, key)
+		if err != nil {
+			return c.showRun(ctx, w, r, v, err)
+		}
+		return seeOther(w, r, runAddress(v.WorkspaceID, shown))
+	}
+}
+
+// signal sends a signal that the run waits for, with the payload that was typed. An empty payload is
+// an empty object.
+func signal(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
+	payload := cmp.Or(strings.TrimSpace(r.PostFormValue("payload")), "{}")
+	value, err := strictjson.Decode([]byte(payload))
+	if _, object := value.(map[string]any); err != nil || !object {
+		return key.ID, fault.New(fault.InvalidInput, "The payload must be a JSON object, such as {\"approved\": true}.")
+	}
+	overview, err := c.Runs.Overview(ctx, key, everyWorkflow{})
+	if err != nil {
+		return key.ID, err
+	}
+	name := r.PostFormValue("name")
+	if !slices.Contains(overview.Awaited, name) {
+		return key.ID, fault.New(fault.Conflict, "The run does not wait for the signal %q any more.", name)
+	}
+	_, err = c.Runs.Signal(ctx, key, everyWorkflow{}, name, []byte(payload))
+	return key.ID, err
+}
+
+// cancelRun requests the cancellation of a run.
+func cancelRun(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
+	var reason *string
+	if text := strings.TrimSpace(r.PostFormValue("reason")); text != "" {
+		reason = &text
+	}
+	_, err := c.Runs.Cancel(ctx, key, everyWorkflow{}, r.PostFormValue("mode"), reason)
+	return key.ID, err
+}
+
+// rerun repeats a run, from a stage if the form names one. Resubmitting the form starts nothing.
+func rerun(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
+	earlier, err := c.Runs.Get(ctx, key, everyWorkflow{})
+	if err != nil {
+		return key.ID, err
+	}
+	origin := orchestrator.Origin{RunID: key.ID}
+	if text := r.PostFormValue("from"); text != "" {
+		stage, err := uuid.Parse(text)
+		if err != nil {
+			return key.ID, fault.New(fault.InvalidInput, "There is no such stage in this run.")
+		}
+		origin.FromStageID = &stage
+	}
+	params := run.TriggerParams{WorkspaceID: key.WorkspaceID, WorkflowID: earlier.WorkflowID, RerunOf: &origin, Access: everyWorkflow{}}
+	if id := formID(r); id != uuid.Nil {
+		params.Once = &idempotency.Key{
+			WorkspaceID: key.WorkspaceID, Operation: "console.rerun", Path: r.URL.Path, Key: id.String(), BodyHash: sha256.Sum256([]byte(r.PostForm.Encode())),
+		}
+	}
+	started, err := c.Runs.Trigger(ctx, params)
+	return started.RunID, err
+}
+
