@@ -38,7 +38,7 @@ func TestOpenSignsInOnce(t *testing.T) {
 	secret := ticket.Issue(email, time.Now())
 	link := w.app.URL() + "/open?t=" + secret
 	first, second := get(link, ""), get(link, "")
-	for want, answer := range map[string]*http.Response{"/settings": first, "/settings?link=invalid": second} {
+	for want, answer := range map[string]*http.Response{"/console": first, "/settings?link=invalid": second} {
 		h := answer.Header
 		if answer.StatusCode != http.StatusSeeOther || h.Get("Location") != want || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v", answer.StatusCode, h)

@@ -38,6 +38,11 @@ func TestFormsHaveRolesOfContract(t *testing.T) {
 	for _, operation := range document.Operations {
 		roles[operation.ID] = person.Role(operation.Role)
 	}
+	for path, a := range runActions {
+		if role := roles[a.operation]; role != person.Editor {
+			t.Errorf("%s: role editor, but operation %s in the contract has %q", path, a.operation, role)
+		}
+	}
 	for path, a := range actions {
 		if role, ok := roles[a.operation]; !ok || role != a.role || role == "" {
 			t.Errorf("%s: role %q, but operation %s in the contract has %q", path, a.role, a.operation, role)

@@ -109,4 +109,3 @@ func rerun(c *console, ctx context.Context, r *http.Request, key notify.Key) (uu
 	started, err := c.Runs.Trigger(ctx, params)
 	return started.RunID, err
 }
-

@@ -181,8 +181,8 @@ type ListParams struct {
 
 	// Of a list of stages:
 	StageID    *uuid.UUID // only this stage; nil: all
-	Components []string // only stages of these components; nil: all
-	Iteration  []int32  // only stages whose iteration starts with it; nil: all
+	Components []string   // only stages of these components; nil: all
+	Iteration  []int32    // only stages whose iteration starts with it; nil: all
 }
 
 // List returns a page of the workspace's runs, newest first. It returns INVALID_INPUT for an

@@ -50,6 +50,8 @@ assert.match(await text(owner, '[role=alert]'), /not right/);
 assert.equal(await owner.inputValue('input[name=email]'), email);
 await picture(owner, 'sign-in');
 await signIn(owner, email, password);
+await owner.waitForURL(/\/console\/[^/]+\/runs/);
+await owner.getByRole('link', { name: 'Settings' }).click();
 await owner.waitForURL(/\/settings\/workspaces\//);
 const workspace = owner.url();
 assert.match(await text(owner, '#workspace'), /Enterprise[^]*Paid credits\s+1,000,000/i);
