@@ -50,6 +50,7 @@ var chapters = []chapter{
 		{"chain", "Payments on a private chain", "Build, sign, send and await EVM transactions with weft dev."},
 	}},
 	{"Operate", []article{
+		{"console", "The console", "See every run of a workspace in a browser, find out why one failed, and act on it."},
 		{"install", "Install", "Install Weft as a Debian package, an npm package, an archive or a container."},
 		{"deployment", "Deployment", "Run Weft for others: processes, TLS, and a list of what to set up."},
 		{"database", "PostgreSQL", "Roles, connections and connection poolers."},
