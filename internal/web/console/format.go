@@ -53,7 +53,7 @@ func duration(d time.Duration) string {
 func ago(at timestamp.Time) string {
 	switch d := time.Since(at.Std()); {
 	case d < 10*time.Second:
-		return "just now"
+		return "moments ago"
 	case d < time.Minute:
 		return fmt.Sprintf("%d s ago", int(d.Seconds()))
 	case d < time.Hour:

@@ -20,7 +20,7 @@ type frame struct {
 	Workspace  api.Membership
 	Workspaces []api.Membership // of the person
 	Edits      bool             // may trigger, signal and cancel
-	Follow     string           // address of the event stream that tells when to reload; may be empty
+	Follow     string           // address of the event stream whose events reload the page; may be empty
 	Fault      string           // error of a form; may be empty
 }
 

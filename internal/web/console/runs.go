@@ -27,7 +27,7 @@ type runsPage struct {
 	Runs      []runRow
 	Workflows []api.WorkflowSummary // for the filter
 	Name      string                // of the workflow in the filter
-	Next      string                // address of the next page; empty: there is none
+	Next      string                // address of the next page; empty: this is the last page
 	Created   bool                  // the workspace has workflows
 }
 
@@ -53,7 +53,7 @@ type failure struct {
 	Details       json.RawMessage
 }
 
-// failureOf returns the error of a record. It returns the zero value if there is none.
+// failureOf returns the error of a record. It returns the zero value for a record without an error.
 func failureOf(stored json.RawMessage) (f failure) {
 	_ = json.Unmarshal(stored, &f) // null, or an error that the service wrote
 	return f
@@ -83,11 +83,8 @@ func filterOf(r *http.Request, base string) runFilter {
 
 // params returns the filter for the service. It returns INVALID_INPUT for an unknown value.
 func (f runFilter) params() (p run.ListParams, err error) {
-	p = run.ListParams{Limit: shownRuns}
-	if f.Status != "" {
-		p.Status = &f.Status
-	}
-	if f.Status != "" && !slices.Contains(runStatuses, status.Run(f.Status)) {
+	p = run.ListParams{Limit: shownRuns, Status: status.Run(f.Status), Trigger: f.Trigger}
+	if f.Status != "" && !slices.Contains(runStatuses, p.Status) {
 		return p, fault.New(fault.InvalidInput, "There is no run status %q.", f.Status)
 	}
 	if f.Trigger != "" && !slices.Contains(runTriggers, f.Trigger) {
@@ -105,7 +102,7 @@ func (f runFilter) params() (p run.ListParams, err error) {
 		if !ok {
 			return p, fault.New(fault.InvalidInput, "There is no period %q.", f.Since)
 		}
-		_ = period // TODO
+		p.Created.After = new(time.Now().Add(-period))
 	}
 	return p, nil
 }

@@ -229,7 +229,7 @@ func (g *grid) spread(layer []int) {
 	}
 }
 
-// average returns the average of the values of items, or otherwise if there are none.
+// average returns the average of the values of items, or otherwise if items is empty.
 func average(items []int, otherwise float64, value func(int) float64) float64 {
 	if len(items) == 0 {
 		return otherwise
@@ -268,7 +268,7 @@ func (g *grid) picture(ids []string, edges []Edge) Picture {
 				line.LabelX, line.LabelY = x(p), y(p)+NodeHeight+16
 				fmt.Fprintf(&path, "M%d %d", x(p), y(p)+NodeHeight)
 				continue
-			case j == 1: // beside the start of the edge, where it still leads to its own target
+			case j == 1: // next to the start of the edge, a little towards its target
 				line.LabelX += (x(p) - line.LabelX) / 6
 			}
 			from := g.places[route[j-1]]

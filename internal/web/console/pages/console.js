@@ -8,7 +8,7 @@
   function tell(time) {
     const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000;
     const unit = units.find(([from]) => seconds >= from);
-    time.textContent = unit ? `${Math.floor(seconds / unit[1])} ${unit[2]} ago` : 'just now';
+    time.textContent = unit ? `${Math.floor(seconds / unit[1])} ${unit[2]} ago` : 'moments ago';
   }
   setInterval(() => all('time[data-ago]').forEach(tell), 15000);
 
