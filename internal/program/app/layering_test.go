@@ -212,13 +212,15 @@ var places = map[string]place{
 	},
 	"internal/web/catalog": {level: 5, inside: []string{"gen/api", "internal/component", "internal/kit/cursor", "internal/kit/fault", "internal/component/graph", "internal/kit/jsonschema"}, why: "descriptions of components for callers"},
 	"internal/web/portal": {
-		level: 6, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/web/catalog", "internal/kit/fault", "internal/web/protocol", "internal/secret/signcheck", "internal/account/plan"}, outside: []string{"github.com/oasdiff/yaml3", "github.com/yuin/goldmark"},
+		level: 6, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/web/catalog", "internal/kit/fault", "internal/web/protocol", "internal/web/style", "internal/secret/signcheck", "internal/account/plan"}, outside: []string{"github.com/oasdiff/yaml3", "github.com/yuin/goldmark"},
 		why: "the docs: guides, and pages generated from the spec, the catalogue, the signing kit and the clients",
 	},
+	"internal/web/style":   {level: 0, why: "the colors, fonts and sizes of all pages"},
+	"internal/web/diagram": {level: 0, why: "graphs as pictures; pure, and independent of runs"},
 	"internal/web/console": {
-		level:   6,
-		inside:  []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/web/contract", "internal/kit/fault", "internal/web/protocol", "internal/account/person", "internal/platform/postgres", "internal/kit/timestamp", "internal/account/workspace", "internal/workflow"},
-		outside: []string{ids}, why: "the settings pages; no SQL, no API",
+		level:   9,
+		inside:  []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/component/graph", "internal/web/contract", "internal/kit/credit", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/web/diagram", "internal/web/style", "internal/web/protocol", "internal/account/person", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/kit/timestamp", "internal/account/workspace", "internal/workflow", "internal/workflow/orchestrator", "internal/workflow/run"},
+		outside: []string{ids}, why: "the pages of the console and the settings; no SQL, no API",
 	},
 	"internal/web/server": {
 		level:   10,

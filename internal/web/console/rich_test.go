@@ -43,7 +43,9 @@ func payouts(items int) object {
 	component := func(id, module, name string, config object) object {
 		return object{"id": id, "module": module, "name": name, "input": object{}, "config": config}
 	}
-	edge := func(from, to, port string) object { return object{"id": from + to, "from": from, "to": to, "port": port} }
+	edge := func(from, to, port string) object {
+		return object{"id": from + to, "from": from, "to": to, "port": port}
+	}
 	data := func(from, output, to, input string) object {
 		return object{"id": from + output + to, "from": object{"componentId": from, "output": output}, "to": object{"componentId": to, "input": input}}
 	}
