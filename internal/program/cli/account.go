@@ -76,8 +76,8 @@ func (c *limitsCommand) Run(s *session) error {
 // apiCommand sends one signed request to the service of the credentials, and to no other address.
 type apiCommand struct {
 	target
-	Method string `arg:"" help:"Method of the request, such as GET."`
-	Path   string `arg:"" help:"Path of the request, with its query, such as /v1/sdk/limits."`
+	Method string `arg:"" help:"Method of the request. It can be left out: GET, or POST with --body."`
+	Path   string `arg:"" optional:"" help:"Path of the request, with its query, such as /v1/sdk/limits."`
 	Body   string `placeholder:"JSON" help:"Body of the request: JSON, @FILE, or - for stdin."`
 
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key changes nothing more."`
@@ -89,6 +89,12 @@ func (c *apiCommand) Help() string {
 }
 
 func (c *apiCommand) Run(s *session) error {
+	if c.Path == "" {
+		c.Method, c.Path = http.MethodGet, c.Method
+		if c.Body != "" {
+			c.Method = http.MethodPost
+		}
+	}
 	path, err := url.ParseRequestURI(c.Path)
 	if err != nil || !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "# ") {
 		return usage("%q is not a path such as /v1/sdk/limits", c.Path)

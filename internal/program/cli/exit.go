@@ -183,8 +183,8 @@ func isGroup(parsed *kong.Context) bool {
 }
 
 func commandOf(parsed *kong.Context) string {
-	if command := parsed.Command(); command != "" {
-		return " " + command
+	if node := parsed.Selected(); node != nil {
+		return " " + node.Path()
 	}
 	return ""
 }

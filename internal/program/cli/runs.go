@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -98,7 +99,11 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 		if isYAML(c.Workflow) || filepath.Ext(c.Workflow) == ".json" || filepath.Base(c.Workflow) != c.Workflow {
 			return uuid.Nil, usage("there is no file %s", c.Workflow)
 		}
-		return c.workflow(s, c.Workflow)
+		id, err := c.workflow(s, c.Workflow)
+		if c.Workflow == "list" || c.Workflow == "ls" {
+			err = fmt.Errorf("%w\nTo list the runs: weft runs list", err)
+		}
+		return id, err
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -126,17 +131,20 @@ type oneRun struct {
 
 // resolve returns the ID of the run.
 func (c oneRun) resolve(s *session) (uuid.UUID, error) {
-	switch {
-	case c.RunID != uuid.Nil && !c.Last:
-		return c.RunID, nil
-	case !c.Last:
-		return c.RunID, usage("the run is missing: pass its ID or --last")
-	case c.RunID != uuid.Nil:
-		return c.RunID, usage("pass the ID of a run or --last, not both")
+	return c.oneOrLast(s, runsPath, "run", c.RunID, c.Last)
+}
+
+// oneOrLast returns the ID of an argument or, for --last, of the first item of a list.
+func (t target) oneOrLast(s *session, path, kind string, id uuid.UUID, last bool) (uuid.UUID, error) {
+	if last == (id != uuid.Nil) {
+		return id, usage("pass the ID of the %s or --last", kind)
 	}
-	all, _, err := list[api.WorkflowRun](s, c.target, runsPath, url.Values{}, size{Limit: 1})
+	if !last {
+		return id, nil
+	}
+	all, _, err := list[item](s, t, path, url.Values{}, size{Limit: 1})
 	if err == nil && len(all) == 0 {
-		err = notFound("there are no runs. Start one: weft run WORKFLOW")
+		err = notFound("there are no %ss. Start one: %s", kind, map[string]string{"run": startRun, "execution": startExecution}[kind])
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -152,7 +160,37 @@ func (c *runsGet) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return c.printGot(s, runsPath+"/"+id.String())
+	raw, err := c.ask(s, http.MethodGet, runsPath+"/"+id.String())
+	if err != nil {
+		return err
+	}
+	return c.printRun(s, raw)
+}
+
+// printRun prints a run. Its table has the fields, the stages, the input and the output.
+func (t target) printRun(s *session, raw []byte) error {
+	return s.print(raw, func(out io.Writer) error {
+		var run api.WorkflowRun
+		if err := json.Unmarshal(raw, &run); err != nil {
+			return fmt.Errorf("read the response: %w", err)
+		}
+		if err := t.drawNamed(s, out, raw, "Workflow=workflow", "Status=status", "Trigger=trigger", "Started=createdAt", "Took=TOOK", "Credits=totalUsage",
+			"Failed at=error.componentId", "Error=error.code", "Message=error.message", "Cancel requested=cancelRequestedAt", "Reason=cancelReason",
+			"Repeats run=rerunOf.runId", "Parent run=parentRunId", "ID=id"); err != nil {
+			return err
+		}
+		stages := newStageTable()
+		for _, stage := range run.RunStages {
+			stages.add(stage)
+		}
+		if len(stages.order) > 0 {
+			fmt.Fprintln(out)
+			if err := stages.print(s, out); err != nil {
+				return err
+			}
+		}
+		return s.draw(out, raw, "Input=input", "Output=output")
+	})
 }
 
 // runsWatch shows a run. Exit code 0 means that it is COMPLETED.
@@ -258,7 +296,7 @@ func (c *runsCancel) Run(s *session) error {
 	} else {
 		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", id)
 	}
-	return s.printRecord(raw)
+	return c.printRun(s, raw)
 }
 
 // runsRerun starts a run that repeats another one.

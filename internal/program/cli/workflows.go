@@ -117,15 +117,15 @@ func (c *workflowsPush) save(s *session, file workflowFile, otherwise string) (s
 
 // present returns the workflow that the file replaces, or nil for a new one. Its version is 0 if the
 // workflow is replaced whatever its version.
-func (c *workflowsPush) present(s *session, file workflowFile) (*api.WorkflowSummary, error) {
+func (c *workflowsPush) present(s *session, file workflowFile) (*item, error) {
 	switch {
 	case c.Workflow != "":
 		id, err := c.workflow(s, c.Workflow)
-		return &api.WorkflowSummary{ID: id}, err
+		return &item{ID: id}, err
 	case c.New || c.IdempotencyKey != "":
 		return nil, nil
 	}
-	found, _, err := c.named(s, file.name())
+	found, _, err := c.named(s, workflowsPath, "workflow", file.name())
 	return found, err
 }
 
