@@ -269,6 +269,7 @@ func Run(ctx context.Context, p Process) (code int) {
 	}
 	if !errors.Is(err, errQuiet) {
 		s.complain("weft: %s", plain(err))
+		s.hintRuns(p.Args)
 	}
 	return exitCode(err)
 }
@@ -277,6 +278,11 @@ func Run(ctx context.Context, p Process) (code int) {
 func (s *session) run(command *kong.Context) error {
 	if s.badFiles != nil && s.command.Target.Type() != reflect.TypeFor[configCheck]() {
 		return coded{s.badFiles, exitUsage}
+	}
+	if named, ok := s.command.Target.Addr().Interface().(interface{ resolve(s *session) error }); ok { // arguments that are names
+		if err := named.resolve(s); err != nil {
+			return err
+		}
 	}
 	return command.Run(s)
 }

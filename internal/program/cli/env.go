@@ -156,7 +156,7 @@ func (c *envSet) Run(s *session) error {
 		kind = ", secret"
 	}
 	s.note("%s is set%s. Workflows refer to it as {{env.%s}}.", set.Name, kind, set.Name)
-	return s.printRecord(raw)
+	return s.printRecord(raw, "Name=name", "Value=value", "Secret=secret", "Description=description")
 }
 
 // readHidden reads a value from standard input: on a terminal a line that is not echoed, otherwise

@@ -37,19 +37,16 @@ type oneExecution struct {
 	Last bool      `help:"Use the execution that was started last."`
 }
 
-// resolve returns the ID of the execution.
-func (c oneExecution) resolve(s *session) (uuid.UUID, error) {
-	return c.oneOrLast(s, executionsPath, "execution", c.ID, c.Last)
+// resolve sets the ID of the execution.
+func (c *oneExecution) resolve(s *session) (err error) {
+	c.ID, err = c.oneOrLast(s, executionsPath, "execution", c.ID, c.Last)
+	return err
 }
 
 type executionsGet struct{ oneExecution }
 
 func (c *executionsGet) Run(s *session) error {
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
-	return c.printExecution(s, http.MethodGet, "/"+id.String())
+	return c.printExecution(s, http.MethodGet, "/"+c.ID.String())
 }
 
 // printExecution sends a request for an execution and prints its record.
@@ -72,11 +69,7 @@ func (c *executionsWatch) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
-	record, raw, err := follow(s, weft, id)
+	record, raw, err := follow(s, weft, c.ID)
 	if err != nil {
 		return err
 	}
@@ -89,11 +82,7 @@ type executionsReplay struct {
 }
 
 func (c *executionsReplay) Run(s *session) error {
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
-	path := "/" + id.String() + "/replay-callback"
+	path := "/" + c.ID.String() + "/replay-callback"
 	if c.Force {
 		path += "?force=true"
 	}

@@ -179,19 +179,18 @@ type oneHook struct {
 	Hook string `arg:"" help:"Name or ID of the hook."`
 }
 
-// path returns the path of the hook.
-func (c oneHook) path(s *session) (string, error) {
+// resolve sets the ID of the hook.
+func (c *oneHook) resolve(s *session) error {
 	id, err := c.find(s, hooksPath, "hook", c.Hook)
-	return hooksPath + "/" + id.String(), err
+	c.Hook = id.String()
+	return err
 }
+
+func (c oneHook) path() string { return hooksPath + "/" + c.Hook }
 
 // replace replaces the name, and what else the request sets.
 func (c oneHook) replace(s *session, request api.ReplaceHookRequest) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
-	_, raw, err := replace(s, c.target, path, func(one api.Hook) any {
+	_, raw, err := replace(s, c.target, c.path(), func(one api.Hook) any {
 		if request.Name == nil {
 			request.Name = &one.Name
 		}
@@ -211,11 +210,7 @@ func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
 type hooksGet struct{ oneHook }
 
 func (c *hooksGet) Run(s *session) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
-	raw, err := c.ask(s, http.MethodGet, path)
+	raw, err := c.ask(s, http.MethodGet, c.path())
 	if err != nil {
 		return err
 	}
@@ -273,9 +268,5 @@ func (c *hooksResume) Run(s *session) error { return c.setStatus(s, api.TriggerS
 type hooksDelete struct{ oneHook }
 
 func (c *hooksDelete) Run(s *session) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
-	return c.delete(s, path, "%s is deleted. Runs that have started continue.", printable(c.Hook))
+	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.Hook)
 }

@@ -78,12 +78,15 @@ func (c begin) start(s *session, weft caller, workflowID uuid.UUID, request api.
 	if err != nil {
 		return err
 	}
-	s.note("run %s", begun.RunID)
 	if c.Watch {
+		s.note("run %s", begun.RunID)
 		return weft.watch(s, begun.RunID, 0)
 	}
+	if err := s.printRecord(raw, "Run=runId"); err != nil {
+		return err
+	}
 	s.note("The run continues. To follow it: weft runs watch %s", begun.RunID)
-	return s.printRecord(raw)
+	return nil
 }
 
 // workflowID returns the ID of the workflow to run. It saves a file first.
@@ -99,11 +102,7 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 		if isYAML(c.Workflow) || filepath.Ext(c.Workflow) == ".json" || filepath.Base(c.Workflow) != c.Workflow {
 			return uuid.Nil, usage("there is no file %s", c.Workflow)
 		}
-		id, err := c.workflow(s, c.Workflow)
-		if c.Workflow == "list" || c.Workflow == "ls" {
-			err = fmt.Errorf("%w\nTo list the runs: weft runs list", err)
-		}
-		return id, err
+		return c.workflow(s, c.Workflow)
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -129,9 +128,10 @@ type oneRun struct {
 	Last  bool      `help:"Use the run that was started last."`
 }
 
-// resolve returns the ID of the run.
-func (c oneRun) resolve(s *session) (uuid.UUID, error) {
-	return c.oneOrLast(s, runsPath, "run", c.RunID, c.Last)
+// resolve sets the ID of the run.
+func (c *oneRun) resolve(s *session) (err error) {
+	c.RunID, err = c.oneOrLast(s, runsPath, "run", c.RunID, c.Last)
+	return err
 }
 
 // oneOrLast returns the ID of an argument or, for --last, of the first item of a list.
@@ -156,11 +156,7 @@ func (t target) oneOrLast(s *session, path, kind string, id uuid.UUID, last bool
 type runsGet struct{ oneRun }
 
 func (c *runsGet) Run(s *session) error {
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
-	raw, err := c.ask(s, http.MethodGet, runsPath+"/"+id.String())
+	raw, err := c.ask(s, http.MethodGet, runsPath+"/"+c.RunID.String())
 	if err != nil {
 		return err
 	}
@@ -197,15 +193,11 @@ func (t target) printRun(s *session, raw []byte) error {
 type runsWatch struct{ oneRun }
 
 func (c *runsWatch) Run(s *session) error {
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
 	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
-	return weft.watch(s, id, -1)
+	return weft.watch(s, c.RunID, -1)
 }
 
 // runsSignal sends a signal to a run.
@@ -235,11 +227,10 @@ func (c *runsSignal) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	id, err := of.resolve(s)
-	if err != nil {
+	if err := of.resolve(s); err != nil {
 		return err
 	}
-	path := runsPath + "/" + id.String() + "/signals/" + url.PathEscape(c.Signal)
+	path := runsPath + "/" + of.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
 	var kept api.RunSignal
 	raw, err := c.exchange(s, http.MethodPut, path, payload, nil, &kept)
 	if err != nil {
@@ -249,7 +240,7 @@ func (c *runsSignal) Run(s *session) error {
 	case !sameJSON(kept.Payload, payload):
 		s.note("The run already had this signal, and keeps the payload of the first signal.")
 	case kept.WaitingFor != nil && !slices.Contains(kept.WaitingFor, c.Signal): // nil: an older service
-		s.note("%s", unawaited(id, c.Signal, kept.WaitingFor))
+		s.note("%s", unawaited(of.RunID, c.Signal, kept.WaitingFor))
 	}
 	return s.printRecord(raw)
 }
@@ -282,19 +273,15 @@ func (c *runsCancel) Run(s *session) error {
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
 	var run api.WorkflowRun
-	raw, err := c.exchange(s, http.MethodPut, runsPath+"/"+id.String()+"/cancellation", request, nil, &run)
+	raw, err := c.exchange(s, http.MethodPut, runsPath+"/"+c.RunID.String()+"/cancellation", request, nil, &run)
 	if err != nil {
 		return err
 	}
 	if run.FinishedAt != nil {
 		s.note("The run has already finished: %s.", run.Status)
 	} else {
-		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", id)
+		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", c.RunID)
 	}
 	return c.printRun(s, raw)
 }
@@ -312,11 +299,7 @@ func (c *runsRerun) Help() string {
 }
 
 func (c *runsRerun) Run(s *session) error {
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
-	request := api.TriggerWorkflowRequest{RerunOf: &api.GivenRunOrigin{RunID: id, FromStageID: optional(c.From)}}
+	request := api.TriggerWorkflowRequest{RerunOf: &api.GivenRunOrigin{RunID: c.RunID, FromStageID: optional(c.From)}}
 	if err := c.begin.validate(&request); err != nil {
 		return err
 	}
@@ -325,7 +308,7 @@ func (c *runsRerun) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := weft.exchange(s, http.MethodGet, runsPath+"/"+id.String()+"?stages=none", nil, nil, &earlier); err != nil {
+	if _, err := weft.exchange(s, http.MethodGet, runsPath+"/"+c.RunID.String()+"?stages=none", nil, nil, &earlier); err != nil {
 		return err
 	}
 	return c.start(s, weft, earlier.WorkflowID, request)

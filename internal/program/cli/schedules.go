@@ -85,19 +85,18 @@ type oneSchedule struct {
 	Schedule string `arg:"" help:"Name or ID of the schedule."`
 }
 
-// path returns the path of the schedule.
-func (c oneSchedule) path(s *session) (string, error) {
+// resolve sets the ID of the schedule.
+func (c *oneSchedule) resolve(s *session) error {
 	id, err := c.find(s, schedulesPath, "schedule", c.Schedule)
-	return schedulesPath + "/" + id.String(), err
+	c.Schedule = id.String()
+	return err
 }
+
+func (c oneSchedule) path() string { return schedulesPath + "/" + c.Schedule }
 
 // replace replaces what the request sets, and keeps the rest.
 func (c oneSchedule) replace(s *session, set api.ReplaceScheduleRequest) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
-	one, raw, err := replace(s, c.target, path, func(one api.Schedule) any {
+	one, raw, err := replace(s, c.target, c.path(), func(one api.Schedule) any {
 		return api.ReplaceScheduleRequest{
 			Cron: cmp.Or(set.Cron, one.Cron), TimeZone: cmp.Or(set.TimeZone, &one.TimeZone), Overlap: cmp.Or(set.Overlap, &one.Overlap),
 			Name: cmp.Or(set.Name, &one.Name), Status: cmp.Or(set.Status, &one.Status),
@@ -113,11 +112,7 @@ func (c oneSchedule) replace(s *session, set api.ReplaceScheduleRequest) error {
 type schedulesGet struct{ oneSchedule }
 
 func (c *schedulesGet) Run(s *session) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
-	raw, err := c.ask(s, http.MethodGet, path)
+	raw, err := c.ask(s, http.MethodGet, c.path())
 	if err != nil {
 		return err
 	}
@@ -155,11 +150,7 @@ func (c *schedulesResume) Run(s *session) error {
 type schedulesDelete struct{ oneSchedule }
 
 func (c *schedulesDelete) Run(s *session) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
-	return c.delete(s, path, "%s is deleted. Runs that have started continue.", printable(c.Schedule))
+	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.Schedule)
 }
 
 // optional returns the value of a flag, or nil if it was not set.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -229,6 +230,7 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 			titles, paths = append(titles, strings.ReplaceAll(name, "_", " ")), append(paths, path)
 		}
 		lines := s.newTable(out, titles...)
+		lines.named = titles[0] == "NAME" && paths[0] == "name" && !slices.ContainsFunc(items, func(one json.RawMessage) bool { return s.cell(at(one, "name")) == "" })
 		for _, item := range items {
 			cells := make([]string, len(paths))
 			for i, path := range paths {
@@ -256,6 +258,9 @@ func printAll[T any](s *session, all []T, v view) error {
 
 // printList prints the items of a list of the service, and whether there are more.
 func printList(s *session, t target, path string, filter url.Values, size size, v view) error {
+	if len(filter) > 0 {
+		v.empty = "Nothing matches. To list more, leave out --workflow or --status."
+	}
 	all, more, err := list[json.RawMessage](s, t, path, filter, size)
 	if err != nil {
 		return err

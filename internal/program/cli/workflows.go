@@ -143,18 +143,13 @@ func (c caller) unchanged(s *session, file workflowFile, path string) (saved api
 
 // workflowsPull prints a workflow.
 type workflowsPull struct {
-	target
-	Workflow string `arg:"" help:"Name or ID of the workflow."`
-	At       int32  `placeholder:"N" help:"Version to print. Default: the current version."`
-	Out      string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
+	oneWorkflow
+	At  int32  `placeholder:"N" help:"Version to print. Default: the current version."`
+	Out string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
 }
 
 func (c *workflowsPull) Run(s *session) error {
-	id, err := c.workflow(s, c.Workflow)
-	if err != nil {
-		return err
-	}
-	path := exportsPath + "/" + id.String()
+	path := exportsPath + c.path()
 	if c.At != 0 {
 		path += "?version=" + strconv.Itoa(int(c.At))
 	}
