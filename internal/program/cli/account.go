@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
@@ -41,15 +40,8 @@ func (c *creditsCommand) Run(s *session) error {
 type usageCommand struct{ target }
 
 func (c *usageCommand) Run(s *session) error {
-	var workspace api.KeyWorkspace
-	if _, err := c.exchange(s, http.MethodGet, workspacePath, nil, nil, &workspace); err != nil {
-		return err
-	}
-	used := workspace.Credits
-	return s.printValue(map[string]any{
-		"monthStartsAt": used.MonthStartsAt, "usedThisMonth": used.UsedThisMonth, "usageLimit": used.UsageLimit,
-		"storedBytes": used.StoredBytes, "storageLimit": used.StorageLimit,
-	}, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
+	raw, err := c.ask(s, http.MethodGet, workspacePath)
+	return s.printAnswer(at(raw, "credits"), err, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
 }
 
 // limitsCommand prints the rate limits, and what is left of each.

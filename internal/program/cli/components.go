@@ -26,7 +26,7 @@ const componentsPath = "/v1/sdk/components"
 // componentsCommand works on the catalogue. Without a subcommand, it lists all components or describes one.
 type componentsCommand struct {
 	List   componentsList   `cmd:"" help:"List the components."`
-	Search componentsSearch `cmd:"" help:"List the components whose name, title or description contains a text."`
+	Search componentsSearch `cmd:"" help:"List the components whose name, title or description contains a word."`
 	Get    componentsGet    `cmd:"" help:"Describe the inputs, outputs and price of a component."`
 	Short  componentsShort  `cmd:"" hidden:"" default:"withargs"`
 }
@@ -50,7 +50,7 @@ func (c *componentsList) Run(s *session) error {
 
 type componentsSearch struct {
 	catalogued
-	Text string `arg:"" help:"The text, in any case."`
+	Text string `arg:"" help:"The word, in any case."`
 }
 
 func (c *componentsSearch) Run(s *session) error {
@@ -83,8 +83,8 @@ func (c *componentsShort) Run(s *session) error {
 	return c.componentsList.Run(s)
 }
 
-// print lists the components that fit. none is the error if there are none.
-func (c *catalogued) print(s *session, fits func(api.Component) bool, none string) error {
+// print lists the components that fit. missing is the error if no component fits.
+func (c *catalogued) print(s *session, fits func(api.Component) bool, missing string) error {
 	if c.JSON {
 		s.Output = "json"
 	}
@@ -94,7 +94,7 @@ func (c *catalogued) print(s *session, fits func(api.Component) bool, none strin
 	}
 	all = slices.DeleteFunc(all, func(one api.Component) bool { return !fits(one) })
 	if len(all) == 0 {
-		return notFound("%s", none)
+		return notFound("%s", missing)
 	}
 	slices.SortStableFunc(all, func(a, b api.Component) int { return cmp.Compare(a.Category, b.Category) })
 	if s.tabular() {

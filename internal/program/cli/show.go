@@ -259,7 +259,7 @@ func printAll[T any](s *session, all []T, v view) error {
 // printList prints the items of a list of the service, and whether there are more.
 func printList(s *session, t target, path string, filter url.Values, size size, v view) error {
 	if len(filter) > 0 {
-		v.empty = "Nothing matches. To list more, leave out --workflow or --status."
+		v.empty = "Nothing matches. To list more, leave out a filter."
 	}
 	all, more, err := list[json.RawMessage](s, t, path, filter, size)
 	if err != nil {
