@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
@@ -41,15 +40,8 @@ func (c *creditsCommand) Run(s *session) error {
 type usageCommand struct{ target }
 
 func (c *usageCommand) Run(s *session) error {
-	var workspace api.KeyWorkspace
-	if _, err := c.exchange(s, http.MethodGet, workspacePath, nil, nil, &workspace); err != nil {
-		return err
-	}
-	used := workspace.Credits
-	return s.printValue(map[string]any{
-		"monthStartsAt": used.MonthStartsAt, "usedThisMonth": used.UsedThisMonth, "usageLimit": used.UsageLimit,
-		"storedBytes": used.StoredBytes, "storageLimit": used.StorageLimit,
-	}, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
+	raw, err := c.ask(s, http.MethodGet, workspacePath)
+	return s.printAnswer(at(raw, "credits"), err, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
 }
 
 // limitsCommand prints the rate limits, and what is left of each.
@@ -76,8 +68,8 @@ func (c *limitsCommand) Run(s *session) error {
 // apiCommand sends one signed request to the service of the credentials, and to no other address.
 type apiCommand struct {
 	target
-	Method string `arg:"" help:"Method of the request, such as GET."`
-	Path   string `arg:"" help:"Path of the request, with its query, such as /v1/sdk/limits."`
+	Method string `arg:"" help:"Method of the request. It can be left out: GET, or POST with --body."`
+	Path   string `arg:"" optional:"" help:"Path of the request, with its query, such as /v1/sdk/limits."`
 	Body   string `placeholder:"JSON" help:"Body of the request: JSON, @FILE, or - for stdin."`
 
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key changes nothing more."`
@@ -89,6 +81,12 @@ func (c *apiCommand) Help() string {
 }
 
 func (c *apiCommand) Run(s *session) error {
+	if c.Path == "" {
+		c.Method, c.Path = http.MethodGet, c.Method
+		if c.Body != "" {
+			c.Method = http.MethodPost
+		}
+	}
 	path, err := url.ParseRequestURI(c.Path)
 	if err != nil || !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "# ") {
 		return usage("%q is not a path such as /v1/sdk/limits", c.Path)

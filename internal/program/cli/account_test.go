@@ -50,11 +50,12 @@ func TestAPISendsSignedRequestsToNoOtherAddress(t *testing.T) {
 	})
 	run(t, s.environ(), "", "api", "get", "/v1/sdk/executions?limit=2").check(t, 0, `"a": 1e400`, "")
 	run(t, s.environ(), `{"n": 1}`, "api", "PUT", "//"+other.Listener.Addr().String()+"/x", "--body=-", "--idempotency-key=once").check(t, 0, `"a": 1e400`, "")
+	run(t, s.environ(), "", "api", "/v1/sdk/executions?limit=3").check(t, 0, `"a": 1e400`, "")
 	run(t, s.environ(), "", "api", "GET", "/moved").check(t, 6, "", "307")
 	for _, path := range []string{other.URL, "v1/sdk/limits", "@" + other.Listener.Addr().String(), "/a#b", "/a b", ""} {
 		run(t, s.environ(), "", "api", "GET", path).check(t, 2, "", "is not a path such as /v1/sdk/limits")
 	}
-	want := []string{"GET /v1/sdk/executions?limit=2", "PUT //" + other.Listener.Addr().String() + `/x {"n":1}`, "GET /moved"}
+	want := []string{"GET /v1/sdk/executions?limit=2", "PUT //" + other.Listener.Addr().String() + `/x {"n":1}`, "GET /v1/sdk/executions?limit=3", "GET /moved"}
 	if !slices.Equal(s.seen(), want) || visits != 0 {
 		t.Errorf("requests %q, and %d to another address", s.seen(), visits)
 	}

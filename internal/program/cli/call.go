@@ -47,7 +47,7 @@ type callCommand struct {
 
 // Help returns the additional text of --help.
 func (c *callCommand) Help() string {
-	return "weft components MODULE lists the fields. A dotted name sets a field of an object (headers.Accept=text/plain), " +
+	return "weft components get MODULE lists the fields. A dotted name sets a field of an object (headers.Accept=text/plain), " +
 		"and config.NAME a field of the config where the input has one of that name. A list is one value, in JSON. Secrets are better taken from a file, " +
 		"where no list of processes shows them."
 }

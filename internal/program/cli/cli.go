@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ type commands struct {
 
 	Call       callCommand       `cmd:"" help:"Run a component and print its output."`
 	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow."`
-	Components componentsCommand `cmd:"" help:"List the components, or describe the inputs, outputs and price of a component."`
+	Components componentsCommand `cmd:"" help:"List, search and describe the components."`
 
 	Executions executionsCommand `cmd:"" help:"List, print and watch executions of components, and send their callbacks again."`
 
@@ -162,6 +163,50 @@ func readID(ctx *kong.DecodeContext, into reflect.Value) error {
 	return nil
 }
 
+// readText parses text. Of a flag or an argument with an enum, it accepts the values in any case.
+func readText(ctx *kong.DecodeContext, into reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("string", &text); err != nil {
+		return err
+	}
+	if ctx.Value.Enum != "" {
+		all := ctx.Value.EnumSlice()
+		at := slices.IndexFunc(all, func(one string) bool { return strings.EqualFold(one, text) })
+		if at < 0 {
+			return fmt.Errorf("use one of %s, got %s", strings.TrimPrefix(strings.Join(all, ", "), ", "), printable(text))
+		}
+		text = all[at]
+	}
+	into.SetString(text)
+	return nil
+}
+
+// synonyms are words of other programs for our commands.
+var synonyms = map[string][]string{
+	"ls": {"list"}, "view": {"get"}, "show": {"get"}, "describe": {"get"}, "new": {"create"}, "edit": {"update"},
+	"rm": {"delete", "remove", "unset"}, "remove": {"delete", "unset"}, "delete": {"remove", "unset", "revoke"},
+}
+
+// understood returns the arguments with synonyms of commands, and groups in the singular, replaced by the
+// names of the commands.
+func understood(node *kong.Node, args []string) []string {
+	args = slices.Clone(args)
+	for i, word := range args {
+		var next *kong.Node
+		for _, name := range append([]string{word, word + "s"}, synonyms[word]...) {
+			at := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == name })
+			if next == nil && at >= 0 {
+				next = node.Children[at]
+			}
+		}
+		if next == nil {
+			break
+		}
+		node, args[i] = next, next.Name
+	}
+	return args
+}
+
 // exit stops the parsing after --help and the like.
 type exit int
 
@@ -204,6 +249,7 @@ func Run(ctx context.Context, p Process) (code int) {
 		s.complain("weft: %v", err)
 		return exitUsage
 	}
+	p.Args = understood(parser.Model.Node, p.Args)
 	command, err := parser.Parse(p.Args)
 	if err == nil && s.readSettings(command) { // which change the defaults of flags
 		all = commands{}
@@ -223,6 +269,7 @@ func Run(ctx context.Context, p Process) (code int) {
 	}
 	if !errors.Is(err, errQuiet) {
 		s.complain("weft: %s", plain(err))
+		s.hintRuns(p.Args)
 	}
 	return exitCode(err)
 }
@@ -231,6 +278,11 @@ func Run(ctx context.Context, p Process) (code int) {
 func (s *session) run(command *kong.Context) error {
 	if s.badFiles != nil && s.command.Target.Type() != reflect.TypeFor[configCheck]() {
 		return coded{s.badFiles, exitUsage}
+	}
+	if named, ok := s.command.Target.Addr().Interface().(interface{ resolve(s *session) error }); ok { // arguments that are names
+		if err := named.resolve(s); err != nil {
+			return err
+		}
 	}
 	return command.Run(s)
 }
@@ -255,6 +307,7 @@ func newParser(s *session, all *commands) (*kong.Kong, error) {
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(printHelp),
+		kong.KindMapper(reflect.String, kong.MapperFunc(readText)),
 		kong.TypeMapper(reflect.TypeFor[uuid.UUID](), kong.MapperFunc(readID)),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.Vars{

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +110,11 @@ func (s *service) seen() []string {
 	return all
 }
 
+// asked is seen without the requests that look up names of workflows.
+func (s *service) asked() []string {
+	return slices.DeleteFunc(s.seen(), func(one string) bool { return one == "GET /v1/sdk/workflows?limit=100" })
+}
+
 func (s *service) environ() []string { return []string{"WEFT_CREDENTIALS=" + s.credentials} }
 
 // background runs a command until the test ends or stop is called, which returns its result. Lines
@@ -173,6 +179,11 @@ func TestUsage(t *testing.T) {
 		{"a wait that is not a duration", []string{"call", "M", "--wait=soon"}, 2, "", `"soon" is not a duration such as 15s`},
 		{"an invalid expression", []string{"runs", "list", "--jq=.["}, 2, "", "--jq: "},
 		{"an unknown status", []string{"runs", "list", "--status=DONE"}, 2, "", "COMPLETED"},
+		{"a status in lower case", []string{"runs", "list", "--status=failed", "--credentials=nowhere"}, 3, "", "no credentials file"},
+		{"an unknown policy", []string{"schedules", "create", "x", "--overlap=wait"}, 2, "", "--overlap: use one of skip, queue, allow, got wait"},
+		{"a word of another program", []string{"workflows", "ls", "--help"}, 0, "Usage: weft workflows list", ""},
+		{"a group in the singular", []string{"hook", "view", "--help"}, 0, "Usage: weft hooks get", ""},
+		{"a missing argument of a command with arguments", []string{"schedules", "create"}, 2, "", "Try: weft schedules create --help"},
 		{"unknown command", []string{"cal"}, 2, "", `did you mean "call"?`},
 		{"missing argument", []string{"call"}, 2, "", "weft call --help"},
 		{"wait and stream", []string{"call", "M", "--wait=1s", "--stream"}, 2, "", "can't be used together"},

@@ -194,10 +194,10 @@ func values(value *kong.Value, before string) []candidate {
 func (c *completer) argument(node *kong.Node, current string) []candidate {
 	at := len(c.given)
 	switch path := node.Path(); {
-	case (path == "call" || path == "components") && at == 0:
+	case (path == "call" || path == "components get") && at == 0:
 		var all []candidate
 		for _, one := range c.offeredFunc() {
-			if path == "components" || slices.Contains(one.ExecutionModes, api.ExecutionModeCOMPONENT) {
+			if path != "call" || slices.Contains(one.ExecutionModes, api.ExecutionModeCOMPONENT) {
 				all = append(all, candidate{one.Module, one.Description})
 			}
 		}

@@ -110,7 +110,7 @@ func TestBashCompletesCommandsFlagsModulesAndFields(t *testing.T) {
 		"weft call API_CALL m":                    {"method="},
 		"weft call API_CALL method=P":             {"POST", "PUT", "PATCH"},
 		"weft call HASH --stre":                   {"--stream"},
-		"weft components ON_":                     {"ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK"},
+		"weft components get ON_":                 {"ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK"},
 		"weft call ON_":                           nil,
 		"weft dev --plan gro":                     {"growth"},
 		"weft dev --plan=":                        {"starter", "growth", "professional", "enterprise"},

@@ -23,37 +23,78 @@ import (
 // componentsPath is the path of the catalogue.
 const componentsPath = "/v1/sdk/components"
 
-// componentsCommand lists all components, or describes one.
+// componentsCommand works on the catalogue. Without a subcommand, it lists all components or describes one.
 type componentsCommand struct {
+	List   componentsList   `cmd:"" help:"List the components."`
+	Search componentsSearch `cmd:"" help:"List the components whose name, title or description contains a word."`
+	Get    componentsGet    `cmd:"" help:"Describe the inputs, outputs and price of a component."`
+	Short  componentsShort  `cmd:"" hidden:"" default:"withargs"`
+}
+
+// catalogued selects the catalogue.
+type catalogued struct {
 	target
-	Module   string `arg:"" optional:"" help:"The component to describe. Without this argument, all components are listed."`
+	JSON    bool `name:"json" hidden:"" help:"Print the catalogue as JSON."`
+	Offline bool `help:"Use the built-in catalogue without calling the service. Its version may differ from the version of the service."`
+}
+
+type componentsList struct {
+	catalogued
 	Category string `placeholder:"NAME" help:"List only those of a category, such as UTILITY."`
-	JSON     bool   `name:"json" hidden:"" help:"Print the catalogue as JSON."`
-	Offline  bool   `help:"Use the built-in catalogue without calling the service."`
+}
+
+func (c *componentsList) Run(s *session) error {
+	return c.print(s, func(one api.Component) bool { return c.Category == "" || strings.EqualFold(one.Category, c.Category) },
+		fmt.Sprintf("no components in the category %q", printable(c.Category)))
+}
+
+type componentsSearch struct {
+	catalogued
+	Text string `arg:"" help:"The word, in any case."`
+}
+
+func (c *componentsSearch) Run(s *session) error {
+	return c.print(s, func(one api.Component) bool {
+		return strings.Contains(strings.ToLower(one.Module+" "+one.Title+" "+one.Description), strings.ToLower(c.Text))
+	}, fmt.Sprintf("no component contains %q. To list all components: weft components list", printable(c.Text)))
+}
+
+type componentsGet struct {
+	catalogued
+	Module string `arg:"" help:"Name of the component, such as HASH."`
 }
 
 // Help returns the additional text of --help.
-func (c *componentsCommand) Help() string {
-	return "The catalogue comes from the service, whose version may differ from the version of this program. " +
-		"A description ends with a weft call command that works."
+func (c *componentsGet) Help() string {
+	return "A description ends with a weft call command that works."
 }
 
-func (c *componentsCommand) Run(s *session) error {
+func (c *componentsGet) Run(s *session) error { return c.describe(s, c.Module) }
+
+type componentsShort struct {
+	componentsList
+	Module string `arg:"" optional:""`
+}
+
+func (c *componentsShort) Run(s *session) error {
+	if c.Module != "" {
+		return c.describe(s, c.Module)
+	}
+	return c.componentsList.Run(s)
+}
+
+// print lists the components that fit. missing is the error if no component fits.
+func (c *catalogued) print(s *session, fits func(api.Component) bool, missing string) error {
 	if c.JSON {
 		s.Output = "json"
-	}
-	if c.Module != "" {
-		return c.describe(s)
 	}
 	all, err := c.all(s)
 	if err != nil {
 		return err
 	}
-	if c.Category != "" {
-		all = slices.DeleteFunc(all, func(one api.Component) bool { return !strings.EqualFold(one.Category, c.Category) })
-		if len(all) == 0 {
-			return notFound("no components in the category %q", printable(c.Category))
-		}
+	all = slices.DeleteFunc(all, func(one api.Component) bool { return !fits(one) })
+	if len(all) == 0 {
+		return notFound("%s", missing)
 	}
 	slices.SortStableFunc(all, func(a, b api.Component) int { return cmp.Compare(a.Category, b.Category) })
 	if s.tabular() {
@@ -65,7 +106,7 @@ func (c *componentsCommand) Run(s *session) error {
 }
 
 // all returns the whole catalogue.
-func (c *componentsCommand) all(s *session) ([]api.Component, error) {
+func (c *catalogued) all(s *session) ([]api.Component, error) {
 	if c.Offline {
 		own, err := ownCatalogue()
 		if err != nil {
@@ -96,8 +137,11 @@ func ownCatalogue() (*catalog.Catalog, error) {
 	return catalog.New(registry), nil
 }
 
-func (c *componentsCommand) describe(s *session) error {
-	one, raw, err := c.one(s)
+func (c *catalogued) describe(s *session, module string) error {
+	if c.JSON {
+		s.Output = "json"
+	}
+	one, raw, err := c.one(s, moduleName(module))
 	if err != nil {
 		return err
 	}
@@ -112,8 +156,7 @@ func (c *componentsCommand) describe(s *session) error {
 }
 
 // one returns the entry of the component, and the JSON that it was decoded from.
-func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err error) {
-	name := moduleName(c.Module)
+func (c *catalogued) one(s *session, name string) (one api.Component, raw []byte, err error) {
 	if c.Offline {
 		own, err := ownCatalogue()
 		if err != nil {

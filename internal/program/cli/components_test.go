@@ -51,6 +51,9 @@ func TestComponentsListsTheServicesCatalogue(t *testing.T) {
 	got := run(t, s.environ(), "", "components")
 	got.check(t, 0, "MODULE  CATEGORY  PRICE  WHAT IT DOES\nZ_LAST  FIRST     2.5    Does it.\nADD_UP  OTHER     2.5    Does it.\n", "")
 	run(t, s.environ(), "", "components", "--category", "other").check(t, 0, "ADD_UP  OTHER", "")
+	run(t, s.environ(), "", "components", "ls", "--category", "other").check(t, 0, "ADD_UP  OTHER", "")
+	run(t, s.environ(), "", "components", "search", "add").check(t, 0, "ADD_UP  OTHER", "")
+	run(t, s.environ(), "", "component", "search", "nonsense").check(t, 4, "", `no component contains "nonsense"`)
 	run(t, s.environ(), "", "components", "--category", "none").check(t, 4, "", `no components in the category "none"`)
 
 	listed := run(t, s.environ(), "", "components", "--json")
@@ -71,7 +74,7 @@ func TestAComponentIsDescribed(t *testing.T) {
 		got.check(t, 0, want, "")
 	}
 	run(t, s.environ(), "", "components", "ADD_UP", "--json").check(t, 0, `"module": "ADD_UP"`, "")
-	run(t, s.environ(), "", "components", "NOTHING").check(t, 4, "", "there is no component \"NOTHING\"; did you mean ADD_UP? To list the components: weft components\n")
+	run(t, s.environ(), "", "components", "NOTHING").check(t, 4, "", "there is no component \"NOTHING\"; did you mean ADD_UP? To list the components: weft components list\n")
 }
 
 func TestComponentsOfThisProgramNeedNoService(t *testing.T) {

@@ -69,22 +69,27 @@ func (c *envGet) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, one := range all {
-		if one.Name == c.Name {
-			return printVariable(s, one)
+	at := named(all, c.Name)
+	if at < 0 {
+		var names []string
+		for _, one := range all {
+			names = append(names, one.Name)
 		}
-		names = append(names, one.Name)
+		return notFound("there is no variable %s%sTo list the variables: weft env list", c.Name, didYouMean(c.Name, names))
 	}
-	return notFound("there is no variable %s%sTo list the variables: weft env list", c.Name, didYouMean(c.Name, names))
+	return printVariable(s, all[at])
+}
+
+// named returns the index of a variable, or -1.
+func named(all []api.EnvironmentVariable, name string) int {
+	return slices.IndexFunc(all, func(one api.EnvironmentVariable) bool { return one.Name == name })
 }
 
 // printVariable prints the value of a variable, or its record as JSON.
 func printVariable(s *session, one api.EnvironmentVariable) error {
 	return s.printAs(one, func(out io.Writer) error {
 		if one.Value == nil {
-			s.note("%s is secret. Its value is never shown.", one.Name)
-			return nil
+			return coded{fmt.Errorf("%[1]s is secret, and secret values can't be read. To replace the value: weft env set %[1]s --secret", one.Name), exitRejected}
 		}
 		text := *one.Value
 		if terminal(s.stdout) {
@@ -118,7 +123,16 @@ func (c *envSet) Run(s *session) error {
 	case c.Value != nil && c.Secret != nil && *c.Secret:
 		return usage("don't pass a secret value as an argument, which other users can see; pipe it to standard input instead")
 	case c.Value != nil:
-		request.Value = *c.Value
+		if request.Value = *c.Value; c.Secret != nil {
+			break
+		}
+		all, err := c.variables(s)
+		if err != nil {
+			return err
+		}
+		if at := named(all, c.Name); at >= 0 && all[at].Secret {
+			return usage("%[1]s is secret: don't pass its value as an argument, which other users can see. Pipe it to `weft env set %[1]s`, or add --no-secret if it isn't secret any more", c.Name)
+		}
 	default:
 		value, there, err := readHidden(s, "Value of "+c.Name)
 		if err != nil {
@@ -142,7 +156,7 @@ func (c *envSet) Run(s *session) error {
 		kind = ", secret"
 	}
 	s.note("%s is set%s. Workflows refer to it as {{env.%s}}.", set.Name, kind, set.Name)
-	return s.printRecord(raw)
+	return s.printRecord(raw, "Name=name", "Value=value", "Secret=secret", "Description=description")
 }
 
 // readHidden reads a value from standard input: on a terminal a line that is not echoed, otherwise

@@ -25,10 +25,10 @@ func TestVariablesAreSetFromArgumentsAndFromStandardInput(t *testing.T) {
 	set("two\r\nlines\r\n", "TOKEN").check(t, 0, "", "is set")
 	set("", "OPEN", "seen", "--no-secret").check(t, 0, "", "is set")
 	run(t, s.environ(), "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is deleted")
-	path := " /v1/sdk/environment-variables/"
+	const path, list = " /v1/sdk/environment-variables/", "GET /v1/sdk/environment-variables?limit=100"
 	want := []string{
-		"PUT" + path + `ADDRESS {"description":"of X","value":"https://a.example/?a=<b>&c"}`,
-		"PUT" + path + `ADDRESS {"value":""}`,
+		list, "PUT" + path + `ADDRESS {"description":"of X","value":"https://a.example/?a=<b>&c"}`,
+		list, "PUT" + path + `ADDRESS {"value":""}`,
 		"PUT" + path + `TOKEN {"secret":true,"value":"hush"}`,
 		"PUT" + path + `TOKEN {"value":"two\r\nlines"}`,
 		"PUT" + path + `OPEN {"secret":false,"value":"seen"}`,

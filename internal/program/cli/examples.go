@@ -7,27 +7,41 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// examples has the lines of the Examples section of each command, without the program's name.
+// What to do if a list is empty. With weft dev, all of them work as they are.
+const (
+	startRun       = "weft run fanOut"
+	startExecution = "weft call RANDOM_UUID"
+	pushNightly    = "workflows new --from nightly nightly.yaml && weft workflows push nightly.yaml"
+	pushGitHub     = "workflows new --from github github.yaml && weft workflows push github.yaml"
+	createSchedule = "weft " + pushNightly + " && weft schedules create 'Nightly fan-out' '@daily'"
+	createHook     = "weft " + pushGitHub + " && weft hooks create 'GitHub push' --header X-Hub-Signature-256 --prefix sha256="
+)
+
+// examples has the lines of the Examples section of each command, without the program's name. With weft dev,
+// they work as they are, from top to bottom.
 var examples = map[string]string{
 	"dev":     "dev\ndev --allow-network 127.0.0.0/8 --callback-schedule 0s,1s,5s\ndev --addr 0.0.0.0:8080 --expose",
 	"serve":   "serve --addr 0.0.0.0:8080",
 	"work":    "work --ops-addr 127.0.0.1:9091",
 	"migrate": "migrate --database-url postgres://weft@db/weft",
 
-	"config show":  "config show\nconfig show --config /etc/weft/weft.env -o json",
-	"config check": "config check --config /etc/weft/weft.env",
+	"config show":  "config show\nconfig show --config weft.env -o json",
+	"config check": "config check --config weft.env",
 
-	"call":       "call RANDOM_UUID\ncall HASH algorithm=keccak256 data=hello\ncall API_CALL apiUrl=https://example.com method=GET -o json",
-	"run":        "run fanOut --watch\nrun hello.yaml --input '{\"n\": 21}'",
-	"components": "components\ncomponents HASH\ncomponents --category UTILITY --jq '.[].module'",
+	"call": "call RANDOM_UUID\ncall HASH algorithm=keccak256 data=hello\ncall API_CALL apiUrl=https://example.com method=GET -o json",
+	"run":  "run fanOut --watch\nworkflows new --from branch branch.yaml && weft run branch.yaml --input '{\"amount\": 200}'",
+
+	"components list":   "components list\ncomponents list --category UTILITY --jq '.[].module'",
+	"components search": "components search webhook",
+	"components get":    "components get HASH",
 
 	"executions list":            "executions list\nexecutions list --jq '.[].id'",
-	"executions get":             "executions get 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e -o json",
-	"executions watch":           "executions watch 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e",
-	"executions replay-callback": "executions replay-callback 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e",
+	"executions get":             "executions get --last\nexecutions get --last --jq .output",
+	"executions watch":           "executions watch --last",
+	"executions replay-callback": "executions replay-callback --last --force",
 
 	"runs list":   "runs list --workflow fanOut --status FAILED\nruns list --all --jq '.[].id'",
-	"runs get":    "runs get --last -o json",
+	"runs get":    "runs get --last\nruns get --last --jq .output",
 	"runs watch":  "runs watch --last",
 	"runs signal": "runs signal --last approved --payload '{\"by\": \"ada\"}'",
 	"runs cancel": "runs cancel --last --reason 'wrong amount'",
@@ -36,29 +50,29 @@ var examples = map[string]string{
 	"workflows list":    "workflows list\nworkflows list --status ARCHIVED",
 	"workflows get":     "workflows get fanOut",
 	"workflows new":     "workflows new\nworkflows new --from approval approval.yaml",
-	"workflows push":    "workflows push hello.yaml\nworkflows push hello.yaml fanOut --at 3",
+	"workflows push":    pushNightly,
 	"workflows pull":    "workflows pull fanOut --out fanOut.yaml",
-	"workflows diff":    "workflows diff fanOut.yaml",
+	"workflows diff":    "workflows pull fanOut --out fanOut.yaml && weft workflows diff fanOut.yaml",
 	"workflows quote":   "workflows quote fanOut",
 	"workflows pause":   "workflows pause fanOut",
 	"workflows resume":  "workflows resume fanOut",
 	"workflows archive": "workflows archive fanOut",
 
-	"schedules list":   "schedules list --workflow fanOut",
-	"schedules get":    "schedules get 019aa5f3-1c2d-7e3f-8a4b-5c6d7e8f9a0b",
-	"schedules create": "schedules create fanOut '@daily'\nschedules create fanOut '0 9 * * MON-FRI' --time-zone Europe/Berlin",
-	"schedules update": "schedules update 019aa5f3-1c2d-7e3f-8a4b-5c6d7e8f9a0b --cron '@hourly'",
-	"schedules pause":  "schedules pause 019aa5f3-1c2d-7e3f-8a4b-5c6d7e8f9a0b",
-	"schedules resume": "schedules resume 019aa5f3-1c2d-7e3f-8a4b-5c6d7e8f9a0b",
-	"schedules delete": "schedules delete 019aa5f3-1c2d-7e3f-8a4b-5c6d7e8f9a0b",
+	"schedules list":   "schedules list\nschedules list --workflow fanOut",
+	"schedules create": pushNightly + "\nschedules create 'Nightly fan-out' '0 9 * * MON-FRI' --time-zone Europe/Berlin --name weekdays",
+	"schedules get":    "schedules get weekdays",
+	"schedules update": "schedules update weekdays --cron '@hourly'",
+	"schedules pause":  "schedules pause weekdays",
+	"schedules resume": "schedules resume weekdays",
+	"schedules delete": "schedules delete weekdays",
 
 	"hooks list":   "hooks list",
-	"hooks get":    "hooks get 019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1",
-	"hooks create": "hooks create fanOut --header X-Hub-Signature-256 --prefix sha256= < secret.txt",
-	"hooks update": "hooks update 019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1 --name 'Shop orders'",
-	"hooks pause":  "hooks pause 019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1",
-	"hooks resume": "hooks resume 019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1",
-	"hooks delete": "hooks delete 019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1",
+	"hooks create": pushGitHub + "\nhooks create 'GitHub push' --name pushes --header X-Hub-Signature-256 --prefix sha256= < secret.txt",
+	"hooks get":    "hooks get pushes",
+	"hooks update": "hooks update pushes --header X-Hub-Signature-256 --prefix sha256= --delivery-header X-GitHub-Delivery",
+	"hooks pause":  "hooks pause pushes",
+	"hooks resume": "hooks resume pushes",
+	"hooks delete": "hooks delete pushes",
 
 	"env list":  "env list",
 	"env get":   "env get API_URL",
@@ -76,7 +90,7 @@ var examples = map[string]string{
 	"credits": "credits\ncredits --jq .availableCredits",
 	"usage":   "usage",
 	"limits":  "limits",
-	"api":     "api GET '/v1/sdk/workflows?limit=1'\napi POST /v1/sdk/components --body '{\"module\": \"RANDOM_UUID\"}'",
+	"api":     "api '/v1/sdk/workflows?limit=1'\napi POST /v1/sdk/components --body '{\"module\": \"RANDOM_UUID\", \"input\": {}, \"config\": {}, \"waitForMs\": 5000}'",
 
 	"listen":  "listen\nlisten --once --timeout 30s --body",
 	"proxy":   "proxy\nproxy --allow 'GET /v1/sdk'",

@@ -26,21 +26,40 @@ type executionsList struct {
 func (c *executionsList) Run(s *session) error {
 	return printList(s, c.target, executionsPath, url.Values{}, c.size, view{
 		"MODULE=module STATUS=status STARTED=createdAt CREDITS=totalUsage CALLBACK=callback.deliveredAt|- ID=id",
-		"No executions. Start one: weft call RANDOM_UUID",
+		"No executions. Start one: " + startExecution,
 	})
 }
 
 // oneExecution is the argument of commands on one execution.
 type oneExecution struct {
 	target
-	ID uuid.UUID `arg:"" name:"execution" help:"ID of the execution."`
+	ID   uuid.UUID `arg:"" optional:"" name:"execution" help:"ID of the execution, or --last instead."`
+	Last bool      `help:"Use the execution that was started last."`
 }
 
-func (c oneExecution) path() string { return executionsPath + "/" + c.ID.String() }
+// resolve sets the ID of the execution.
+func (c *oneExecution) resolve(s *session) (err error) {
+	c.ID, err = c.oneOrLast(s, executionsPath, "execution", c.ID, c.Last)
+	return err
+}
 
 type executionsGet struct{ oneExecution }
 
-func (c *executionsGet) Run(s *session) error { return c.printGot(s, c.path()) }
+func (c *executionsGet) Run(s *session) error {
+	return c.printExecution(s, http.MethodGet, "/"+c.ID.String())
+}
+
+// printExecution sends a request for an execution and prints its record.
+func (t target) printExecution(s *session, method, path string) error {
+	raw, err := t.ask(s, method, executionsPath+path)
+	fields := []string{"Module=module", "Status=status", "Started=createdAt", "Updated=updatedAt", "Credits=totalUsage",
+		"Error=error.code", "Message=error.message", "Attempts=error.attempt", "ID=id", "Output=output"}
+	if s.cell(at(raw, "callback.url")) != "" {
+		fields = append(fields, "Callback=callback.url", "Signed=callback.signed", "Delivered=callback.deliveredAt",
+			"Deliveries tried=callback.attemptCount", "Last tried=callback.lastAttemptAt", "Last error=callback.lastError.message")
+	}
+	return s.printAnswer(raw, err, fields...)
+}
 
 // executionsWatch follows an execution. The exit code is 1 if it is FAILED.
 type executionsWatch struct{ oneExecution }
@@ -63,10 +82,9 @@ type executionsReplay struct {
 }
 
 func (c *executionsReplay) Run(s *session) error {
-	path := c.path() + "/replay-callback"
+	path := "/" + c.ID.String() + "/replay-callback"
 	if c.Force {
 		path += "?force=true"
 	}
-	raw, err := c.ask(s, http.MethodPost, path)
-	return s.printAnswer(raw, err)
+	return c.printExecution(s, http.MethodPost, path)
 }

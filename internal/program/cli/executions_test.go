@@ -24,12 +24,14 @@ func TestExecutionsAreListedPrintedWatchedAndReplayed(t *testing.T) {
 		return run(t, s.environ(), "", append([]string{"executions"}, args...)...)
 	}
 	executions("list", "--limit=1").check(t, 0, "\nM       COMPLETED  2026-11-21 10:15:30  1.5      -         "+executionID+"\n", "There are more")
-	executions("get", executionID).check(t, 0, "Module       M\n", "")
+	executions("get", executionID).check(t, 0, "Status   COMPLETED\n", "")
+	executions("get", "--last").check(t, 0, "\n\nOutput\n{\n  \"n\": 1\n}\n", "")
+	executions("get").check(t, 2, "", "pass the ID of the execution or --last")
 	executions("watch", executionID).check(t, 0, "{\n  \"n\": 1\n}\n", "COMPLETED in 0s, usage 1.5")
 	executions("replay-callback", executionID, "--force", "-o", "json").check(t, 0, `"status": "COMPLETED"`, "")
 	path := "/v1/sdk/components/executions"
 	want := []string{
-		"GET " + path + "?limit=1", "GET " + path + "/" + executionID, "GET " + path + "/" + executionID + "/stream", "GET " + path + "/" + executionID,
+		"GET " + path + "?limit=1", "GET " + path + "/" + executionID, "GET " + path + "?limit=1", "GET " + path + "/" + executionID, "GET " + path + "/" + executionID + "/stream", "GET " + path + "/" + executionID,
 		"POST " + path + "/" + executionID + "/replay-callback?force=true",
 	}
 	if !slices.Equal(s.seen(), want) {
@@ -57,6 +59,8 @@ func TestVariableIsPrinted(t *testing.T) {
 		fmt.Fprintf(w, `{"data":[%s,%s],"nextCursor":null,"hasMore":false}`, variable("TOKEN", "null", true), variable("ADDRESS", `"https://a.example"`, false))
 	})
 	run(t, s.environ(), "", "env", "get", "ADDRESS").check(t, 0, "https://a.example\n", "")
-	run(t, s.environ(), "", "env", "get", "TOKEN").check(t, 0, "", "TOKEN is secret")
+	run(t, s.environ(), "", "env", "get", "TOKEN").check(t, 6, "", "TOKEN is secret, and secret values can't be read")
+	run(t, s.environ(), "", "env", "set", "TOKEN", "hush").check(t, 2, "", "TOKEN is secret: don't pass its value as an argument")
+	run(t, s.environ(), "", "env", "get", "TOK").check(t, 4, "", "did you mean TOKEN?")
 	run(t, s.environ(), "", "env", "get", "ADRESS").check(t, 4, "", "did you mean ADDRESS?")
 }

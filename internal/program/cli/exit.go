@@ -162,10 +162,18 @@ func (s *session) failParse(err error, args []string) int {
 	if at := slices.IndexFunc(args, negative.MatchString); at >= 0 {
 		s.complain("Pass a negative number as --name=%[1]s, or as the last argument: -- %[1]s.", args[at])
 	}
+	s.hintRuns(args)
 	if ok {
 		s.complain("Try: %s --help", parse.Context.Model.Name+commandOf(parse.Context))
 	}
 	return exitUsage
+}
+
+// hintRuns prints the command that was meant by one such as weft run list, whose WORKFLOW is a verb.
+func (s *session) hintRuns(args []string) {
+	if len(args) > 1 && args[0] == "run" && slices.Contains([]string{"list", "ls", "get", "view", "watch", "cancel", "rerun", "signal"}, args[1]) {
+		s.complain("For runs that have started: weft runs %s", args[1])
+	}
 }
 
 // isGroup reports whether the arguments name a group of commands, and nothing else.
@@ -183,8 +191,8 @@ func isGroup(parsed *kong.Context) bool {
 }
 
 func commandOf(parsed *kong.Context) string {
-	if command := parsed.Command(); command != "" {
-		return " " + command
+	if node := parsed.Selected(); node != nil {
+		return " " + node.Path()
 	}
 	return ""
 }

@@ -115,7 +115,7 @@ func unknownModule(problem *client.Problem, name string) error {
 		nearest, _, _ := strings.Cut(after, "?")
 		hint = "; did you mean " + printable(nearest) + "? "
 	}
-	return notFound("there is no component %q%sTo list the components: weft components", printable(name), hint)
+	return notFound("there is no component %q%sTo list the components: weft components list", printable(name), hint)
 }
 
 // didYouMean suggests the nearest name, if one is near.
@@ -125,6 +125,10 @@ func didYouMean(text string, names []string) string {
 		if d := spelling.Distance(bare(text), bare(name)); d <= least && d < len(text) {
 			best, least = name, d-1
 		}
+	}
+	part := func(name string) bool { return len(text) > 2 && strings.Contains(bare(name), bare(text)) }
+	if at := slices.IndexFunc(names, part); best == "" && at >= 0 {
+		best = names[at]
 	}
 	if best == "" {
 		return ". "

@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // hooksPath is the path of hooks.
@@ -37,7 +38,7 @@ func (c *hooksList) Run(s *session) error {
 	}
 	return printList(s, c.target, hooksPath, filter, c.size, view{
 		"NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt|- REJECTED=lastRefusedAt|- REASON=lastRefusal TIMES=refusalCount ID=id",
-		"No hooks. Create one: weft hooks create WORKFLOW --header X-Hub-Signature-256 --prefix sha256=",
+		"No hooks. Create one: " + createHook,
 	})
 }
 
@@ -45,8 +46,8 @@ func (c *hooksList) Run(s *session) error {
 type verified struct {
 	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
 	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
-	Algorithm        string `placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
-	Encoding         string `placeholder:"NAME" help:"Encoding of the HMAC, hex or base64 (hex)."`
+	Algorithm        string `default:"" enum:",sha256,sha512" placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
+	Encoding         string `default:"" enum:",hex,base64" placeholder:"NAME" help:"Encoding of the HMAC, hex or base64 (hex)."`
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
 	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID even if its body was received before. Anyone who captured a delivery can then send it again with another ID. Needs --delivery-header."`
 	VerifyTokenFile  string `name:"verify-token-file" placeholder:"FILE" help:"File with the token by which the sender verifies the address (hub.verify_token). An empty file removes the token."`
@@ -112,8 +113,30 @@ func (c *hooksCreate) Run(s *session) error {
 			s.note("Warning: %s", printable(one.Message))
 		}
 	}
-	s.note("%s  %s  deliveries go to %s", made.ID, made.Status, strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
-	return s.printRecord(raw)
+	s.note("deliveries go to %s", strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
+	return c.printHook(s, raw)
+}
+
+// printHook prints a hook. Its table has the whole address for deliveries.
+func (t target) printHook(s *session, raw []byte) error {
+	return s.print(raw, func(out io.Writer) error {
+		var hook struct {
+			api.Hook
+			Address string `json:"address"`
+		}
+		credentials, err := t.read(s)
+		if err := errors.Join(err, json.Unmarshal(raw, &hook)); err != nil {
+			return err
+		}
+		hook.Address = strings.TrimSuffix(credentials.BaseURL, "/") + hook.Path
+		addressed, err := strictjson.Encode(hook)
+		if err != nil {
+			return err
+		}
+		return t.drawNamed(s, out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Scheme=verification.scheme", "Header=verification.header",
+			"Prefix=verification.prefix", "Algorithm=verification.algorithm", "Encoding=verification.encoding", "Delivery header=verification.deliveryHeader",
+			"Last delivery=lastAt", "Last run=lastRunId", "Last rejected=lastRefusedAt", "Reason=lastRefusal", "Rejected=refusalCount", "ID=id")
+	})
 }
 
 // hookSecret reads the secret of a hook from standard input.
@@ -153,10 +176,17 @@ func (c verified) verification(secret *string) (*api.NewVerification, error) {
 // oneHook is the argument of commands on one hook.
 type oneHook struct {
 	target
-	ID uuid.UUID `arg:"" name:"hook" help:"ID of the hook."`
+	Hook string `arg:"" help:"Name or ID of the hook."`
 }
 
-func (c oneHook) path() string { return hooksPath + "/" + c.ID.String() }
+// resolve sets the ID of the hook.
+func (c *oneHook) resolve(s *session) error {
+	id, err := c.find(s, hooksPath, "hook", c.Hook)
+	c.Hook = id.String()
+	return err
+}
+
+func (c oneHook) path() string { return hooksPath + "/" + c.Hook }
 
 // replace replaces the name, and what else the request sets.
 func (c oneHook) replace(s *session, request api.ReplaceHookRequest) error {
@@ -166,7 +196,10 @@ func (c oneHook) replace(s *session, request api.ReplaceHookRequest) error {
 		}
 		return request
 	})
-	return s.printAnswer(raw, err)
+	if err != nil {
+		return err
+	}
+	return c.printHook(s, raw)
 }
 
 // setStatus changes the status and nothing else.
@@ -176,7 +209,13 @@ func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
 
 type hooksGet struct{ oneHook }
 
-func (c *hooksGet) Run(s *session) error { return c.printGot(s, c.path()) }
+func (c *hooksGet) Run(s *session) error {
+	raw, err := c.ask(s, http.MethodGet, c.path())
+	if err != nil {
+		return err
+	}
+	return c.printHook(s, raw)
+}
 
 type hooksUpdate struct {
 	oneHook
@@ -229,5 +268,5 @@ func (c *hooksResume) Run(s *session) error { return c.setStatus(s, api.TriggerS
 type hooksDelete struct{ oneHook }
 
 func (c *hooksDelete) Run(s *session) error {
-	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.ID)
+	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.Hook)
 }

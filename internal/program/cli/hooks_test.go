@@ -52,8 +52,8 @@ func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 		"GET " + path + "/" + hookID, "PUT " + path + "/" + hookID + ` {"name":"of\u001b[2J X","status":"ACTIVE"}`,
 		"DELETE " + path + "/" + hookID,
 	}
-	if !slices.Equal(s.seen(), want) {
-		t.Errorf("requests %q\nwant %q", s.seen(), want)
+	if !slices.Equal(s.asked(), want) {
+		t.Errorf("requests %q\nwant %q", s.asked(), want)
 	}
 	if key := s.requests[0].Header.Get("Idempotency-Key"); key != "once" {
 		t.Errorf("unexpected Idempotency-Key %q", key)
@@ -62,13 +62,13 @@ func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 		"the secret is missing": hooks("", "create", workflowID, "--header=X-Mac"), "not valid UTF-8": hooks("hush\xff", "create", workflowID, "--header=X-Mac"),
 		"verify-token-file needs": hooks("hush-hush", "create", workflowID, "--verify-token-file="+token), "read the verify token": hooks("hush-hush", "create", workflowID, "--header=X", "--verify-token-file="+token+".missing"),
 		"need --header": hooks("hush-hush", "create", workflowID, "--prefix=sha256="), "can't be used together": hooks("hush-hush", "create", workflowID, "--header=X", "--standard-webhooks"),
-		"there is no workflow": hooks("hush-hush", "create", "none", "--header=X-Mac"), "is not a valid ID": hooks("", "pause", "nonsense"),
+		"there is no workflow": hooks("hush-hush", "create", "none", "--header=X-Mac"), `there is no hook "nonsense"`: hooks("", "pause", "nonsense"),
 	} {
 		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, text) || strings.Contains(got.stderr, "hush") {
 			t.Errorf("%d, %s, want %s", got.code, got.stderr, text)
 		}
 	}
-	if want = append(want, "GET /v1/sdk/workflows?limit=100"); !slices.Equal(s.seen(), want) { // looks for the name
+	if want = append(want, "GET /v1/sdk/hooks?limit=100"); !slices.Equal(s.asked(), want) { // looks for the name
 		t.Errorf("rejected requests were sent: %q", s.seen())
 	}
 }
@@ -109,22 +109,23 @@ func TestHooksAreUpdated(t *testing.T) {
 	update := func(args ...string) result {
 		return run(t, s.environ(), "hush\n", append([]string{"hooks", "update", hookID}, args...)...)
 	}
-	run(t, s.environ(), "", "hooks", "get", hookID).check(t, 0, hookID+"\n", "")
+	run(t, s.environ(), "", "hooks", "get", hookID).check(t, 0, "Address        "+s.URL+"/v1/hooks/"+hookID+"\n", "")
 	update("--name=Shop", "--header=X-Sig", "--new-secret").check(t, 0, hookID+"\n", "")
 	update("--standard-webhooks").check(t, 0, hookID+"\n", "")
 	for want, args := range map[string][]string{"nothing to update": {}, "--new-secret needs": {"--new-secret"}, "need --header": {"--prefix=x"}} {
 		update(args...).check(t, 2, "", want)
 	}
 	path := "/v1/sdk/hooks/" + hookID
+	sent := s.asked()
 	for i, want := range []string{
 		"GET " + path, "GET " + path, "PUT " + path + ` {"name":"Shop","verification":{"header":"X-Sig","secret":"hush"}}`,
 		"GET " + path, "PUT " + path + ` {"name":`,
 	} {
-		if got := s.seen()[i]; !strings.HasPrefix(got, want) {
+		if got := sent[i]; !strings.HasPrefix(got, want) {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 	}
-	if sent := s.seen(); len(sent) != 5 || !strings.Contains(sent[4], `"verification":{"scheme":"standardWebhooks"}`) {
+	if len(sent) != 5 || !strings.Contains(sent[4], `"verification":{"scheme":"standardWebhooks"}`) {
 		t.Errorf("sent %q", sent)
 	}
 }

@@ -67,7 +67,7 @@ func (c *runsList) Run(s *session) error {
 	}
 	return printList(s, c.target, runsPath, filter, c.size, view{
 		"NAME=workflow STATUS=status STARTED=createdAt TOOK=TOOK CREDITS=totalUsage TRIGGER=trigger ID=id",
-		"No runs. Start one: weft run WORKFLOW",
+		"No runs. Start one: " + startRun,
 	})
 }
 
@@ -102,18 +102,48 @@ func (t target) workflow(s *session, text string) (uuid.UUID, error) {
 	if id, named := credentials.Workflows[text]; named {
 		return id, nil
 	}
-	found, all, err := t.named(s, text)
+	return t.find(s, workflowsPath, "workflow", text, slices.Sorted(maps.Keys(credentials.Workflows))...)
+}
+
+// item is an object of a list. Executions and runs have no name, and only workflows have a version.
+type item struct {
+	ID      uuid.UUID
+	Name    string
+	Version int32
+}
+
+// find returns the ID of an object: the ID itself, or a name that one item of the list has. others are
+// further names to suggest.
+func (t target) find(s *session, path, kind, text string, others ...string) (uuid.UUID, error) {
+	if id, err := uuid.Parse(text); err == nil {
+		return id, nil
+	}
+	found, all, err := t.named(s, path, kind, text)
 	if err != nil {
 		return uuid.Nil, err
 	}
 	if found != nil {
 		return found.ID, nil
 	}
-	names := slices.Sorted(maps.Keys(credentials.Workflows))
 	for _, one := range all {
-		names = append(names, one.Name)
+		others = append(others, one.Name)
 	}
-	return uuid.Nil, notFound("there is no workflow %q%sTo list the workflows: weft workflows list", printable(text), didYouMean(text, names))
+	return uuid.Nil, notFound("there is no %[1]s %[2]q%[3]sTo list the %[1]ss: weft %[1]ss list", kind, printable(text), didYouMean(text, others))
+}
+
+// named returns the item of a list with a name, or nil, and all items.
+func (t target) named(s *session, path, kind, name string) (found *item, all []item, err error) {
+	all, _, err = list[item](s, t, path, url.Values{}, size{All: true})
+	for i := range all {
+		if all[i].Name != name {
+			continue
+		}
+		if found != nil {
+			return nil, nil, usage("several %ss have the name %s, such as %s and %s: use an ID instead", kind, printable(name), found.ID, all[i].ID)
+		}
+		found = &all[i]
+	}
+	return found, all, err
 }
 
 // withWorkflowNames adds to each item the name of its workflow, or its ID if the name is unknown.

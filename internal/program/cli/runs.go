@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -77,12 +78,15 @@ func (c begin) start(s *session, weft caller, workflowID uuid.UUID, request api.
 	if err != nil {
 		return err
 	}
-	s.note("run %s", begun.RunID)
 	if c.Watch {
+		s.note("run %s", begun.RunID)
 		return weft.watch(s, begun.RunID, 0)
 	}
+	if err := s.printRecord(raw, "Run=runId"); err != nil {
+		return err
+	}
 	s.note("The run continues. To follow it: weft runs watch %s", begun.RunID)
-	return s.printRecord(raw)
+	return nil
 }
 
 // workflowID returns the ID of the workflow to run. It saves a file first.
@@ -124,19 +128,23 @@ type oneRun struct {
 	Last  bool      `help:"Use the run that was started last."`
 }
 
-// resolve returns the ID of the run.
-func (c oneRun) resolve(s *session) (uuid.UUID, error) {
-	switch {
-	case c.RunID != uuid.Nil && !c.Last:
-		return c.RunID, nil
-	case !c.Last:
-		return c.RunID, usage("the run is missing: pass its ID or --last")
-	case c.RunID != uuid.Nil:
-		return c.RunID, usage("pass the ID of a run or --last, not both")
+// resolve sets the ID of the run.
+func (c *oneRun) resolve(s *session) (err error) {
+	c.RunID, err = c.oneOrLast(s, runsPath, "run", c.RunID, c.Last)
+	return err
+}
+
+// oneOrLast returns the ID of an argument or, for --last, of the first item of a list.
+func (t target) oneOrLast(s *session, path, kind string, id uuid.UUID, last bool) (uuid.UUID, error) {
+	if last == (id != uuid.Nil) {
+		return id, usage("pass the ID of the %s or --last", kind)
 	}
-	all, _, err := list[api.WorkflowRun](s, c.target, runsPath, url.Values{}, size{Limit: 1})
+	if !last {
+		return id, nil
+	}
+	all, _, err := list[item](s, t, path, url.Values{}, size{Limit: 1})
 	if err == nil && len(all) == 0 {
-		err = notFound("there are no runs. Start one: weft run WORKFLOW")
+		err = notFound("there are no %ss. Start one: %s", kind, map[string]string{"run": startRun, "execution": startExecution}[kind])
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -148,26 +156,48 @@ func (c oneRun) resolve(s *session) (uuid.UUID, error) {
 type runsGet struct{ oneRun }
 
 func (c *runsGet) Run(s *session) error {
-	id, err := c.resolve(s)
+	raw, err := c.ask(s, http.MethodGet, runsPath+"/"+c.RunID.String())
 	if err != nil {
 		return err
 	}
-	return c.printGot(s, runsPath+"/"+id.String())
+	return c.printRun(s, raw)
+}
+
+// printRun prints a run. Its table has the fields, the stages, the input and the output.
+func (t target) printRun(s *session, raw []byte) error {
+	return s.print(raw, func(out io.Writer) error {
+		var run api.WorkflowRun
+		if err := json.Unmarshal(raw, &run); err != nil {
+			return fmt.Errorf("read the response: %w", err)
+		}
+		if err := t.drawNamed(s, out, raw, "Workflow=workflow", "Status=status", "Trigger=trigger", "Started=createdAt", "Took=TOOK", "Credits=totalUsage",
+			"Failed at=error.componentId", "Error=error.code", "Message=error.message", "Cancel requested=cancelRequestedAt", "Reason=cancelReason",
+			"Repeats run=rerunOf.runId", "Parent run=parentRunId", "ID=id"); err != nil {
+			return err
+		}
+		stages := newStageTable()
+		for _, stage := range run.RunStages {
+			stages.add(stage)
+		}
+		if len(stages.order) > 0 {
+			fmt.Fprintln(out)
+			if err := stages.print(s, out); err != nil {
+				return err
+			}
+		}
+		return s.draw(out, raw, "Input=input", "Output=output")
+	})
 }
 
 // runsWatch shows a run. Exit code 0 means that it is COMPLETED.
 type runsWatch struct{ oneRun }
 
 func (c *runsWatch) Run(s *session) error {
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
 	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
-	return weft.watch(s, id, -1)
+	return weft.watch(s, c.RunID, -1)
 }
 
 // runsSignal sends a signal to a run.
@@ -197,11 +227,10 @@ func (c *runsSignal) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	id, err := of.resolve(s)
-	if err != nil {
+	if err := of.resolve(s); err != nil {
 		return err
 	}
-	path := runsPath + "/" + id.String() + "/signals/" + url.PathEscape(c.Signal)
+	path := runsPath + "/" + of.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
 	var kept api.RunSignal
 	raw, err := c.exchange(s, http.MethodPut, path, payload, nil, &kept)
 	if err != nil {
@@ -211,7 +240,7 @@ func (c *runsSignal) Run(s *session) error {
 	case !sameJSON(kept.Payload, payload):
 		s.note("The run already had this signal, and keeps the payload of the first signal.")
 	case kept.WaitingFor != nil && !slices.Contains(kept.WaitingFor, c.Signal): // nil: an older service
-		s.note("%s", unawaited(id, c.Signal, kept.WaitingFor))
+		s.note("%s", unawaited(of.RunID, c.Signal, kept.WaitingFor))
 	}
 	return s.printRecord(raw)
 }
@@ -244,21 +273,17 @@ func (c *runsCancel) Run(s *session) error {
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
 	var run api.WorkflowRun
-	raw, err := c.exchange(s, http.MethodPut, runsPath+"/"+id.String()+"/cancellation", request, nil, &run)
+	raw, err := c.exchange(s, http.MethodPut, runsPath+"/"+c.RunID.String()+"/cancellation", request, nil, &run)
 	if err != nil {
 		return err
 	}
 	if run.FinishedAt != nil {
 		s.note("The run has already finished: %s.", run.Status)
 	} else {
-		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", id)
+		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", c.RunID)
 	}
-	return s.printRecord(raw)
+	return c.printRun(s, raw)
 }
 
 // runsRerun starts a run that repeats another one.
@@ -274,11 +299,7 @@ func (c *runsRerun) Help() string {
 }
 
 func (c *runsRerun) Run(s *session) error {
-	id, err := c.resolve(s)
-	if err != nil {
-		return err
-	}
-	request := api.TriggerWorkflowRequest{RerunOf: &api.GivenRunOrigin{RunID: id, FromStageID: optional(c.From)}}
+	request := api.TriggerWorkflowRequest{RerunOf: &api.GivenRunOrigin{RunID: c.RunID, FromStageID: optional(c.From)}}
 	if err := c.begin.validate(&request); err != nil {
 		return err
 	}
@@ -287,7 +308,7 @@ func (c *runsRerun) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := weft.exchange(s, http.MethodGet, runsPath+"/"+id.String()+"?stages=none", nil, nil, &earlier); err != nil {
+	if _, err := weft.exchange(s, http.MethodGet, runsPath+"/"+c.RunID.String()+"?stages=none", nil, nil, &earlier); err != nil {
 		return err
 	}
 	return c.start(s, weft, earlier.WorkflowID, request)

@@ -252,10 +252,10 @@ func TestARunIsCanceled(t *testing.T) {
 		}
 		fmt.Fprint(w, live)
 	})
-	run(t, s.environ(), "", "runs", "cancel", runID).check(t, 0, "EXECUTING", "No new stage starts. The run is CANCELED when")
+	run(t, s.environ(), "", "runs", "cancel", runID).check(t, 0, "Status    EXECUTING\n", "No new stage starts. The run is CANCELED when")
 	run(t, s.environ(), "", "workflows", "cancel", runID, "--immediate", "--reason=too late").check(t, 0, "", "The run has already finished: COMPLETED.")
 	path := "PUT /v1/sdk/workflows/executions/" + runID + "/cancellation "
-	if want := []string{path + `{}`, path + `{"mode":"immediate","reason":"too late"}`}; !slices.Equal(s.seen(), want) {
+	if want := []string{path + `{}`, path + `{"mode":"immediate","reason":"too late"}`}; !slices.Equal(s.asked(), want) {
 		t.Errorf("sent %q, want %q", s.seen(), want)
 	}
 }
@@ -317,7 +317,7 @@ func TestListsHaveEveryFormat(t *testing.T) {
 	if got := formats(); got != "|[]\n||[]\n|" {
 		t.Errorf("an empty list is %q", got)
 	}
-	run(t, s.environ(), "", "runs", "list").check(t, 0, "", "No runs. Start one: weft run WORKFLOW\n")
+	run(t, s.environ(), "", "runs", "list").check(t, 0, "", "No runs. Start one: weft run fanOut\n")
 	if quiet := run(t, s.environ(), "", "runs", "list", "--quiet"); quiet.stderr != "" {
 		t.Errorf("--quiet prints %q", quiet.stderr)
 	}

@@ -2,9 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"io"
 	"net/http"
-
-	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 )
@@ -33,7 +32,7 @@ func (c *schedulesList) Run(s *session) error {
 	}
 	return printList(s, c.target, schedulesPath, filter, c.size, view{
 		"NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt|- LAST=lastAt|- OVERLAP=overlap SKIPPED=lastSkippedAt|- REASON=lastSkipReason ID=id",
-		"No schedules. Create one: weft schedules create WORKFLOW '@daily'",
+		"No schedules. Create one: " + createSchedule,
 	})
 }
 
@@ -42,7 +41,7 @@ type schedulesCreate struct {
 	Workflow       string `arg:"" help:"Name or ID of the workflow."`
 	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Default: the cron of the workflow's ON_SCHEDULE."`
 	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (UTC)."`
-	Overlap        string `placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow (skip)."`
+	Overlap        string `default:"" enum:",skip,queue,allow" placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow (skip)."`
 	Name           string `placeholder:"TEXT" help:"Display name."`
 	Paused         bool   `help:"Start no runs until the schedule is resumed."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
@@ -62,7 +61,15 @@ func (c *schedulesCreate) Run(s *session) error {
 		return err
 	}
 	noteClockChange(s, made)
-	return s.printRecord(raw)
+	return c.printSchedule(s, raw)
+}
+
+// printSchedule prints a schedule.
+func (t target) printSchedule(s *session, raw []byte) error {
+	return s.print(raw, func(out io.Writer) error {
+		return t.drawNamed(s, out, raw, "Name=name", "Workflow=workflow", "Status=status", "Cron=cron", "Time zone=timeZone", "Next run=nextAt", "Last started=lastAt",
+			"Last run=lastRunId", "Overlap=overlap", "Last skipped=lastSkippedAt", "Reason=lastSkipReason", "ID=id")
+	})
 }
 
 // noteClockChange prints how the next change of the clocks affects a schedule.
@@ -75,10 +82,17 @@ func noteClockChange(s *session, one api.Schedule) {
 // oneSchedule is the argument of commands on one schedule.
 type oneSchedule struct {
 	target
-	ID uuid.UUID `arg:"" name:"schedule" help:"ID of the schedule."`
+	Schedule string `arg:"" help:"Name or ID of the schedule."`
 }
 
-func (c oneSchedule) path() string { return schedulesPath + "/" + c.ID.String() }
+// resolve sets the ID of the schedule.
+func (c *oneSchedule) resolve(s *session) error {
+	id, err := c.find(s, schedulesPath, "schedule", c.Schedule)
+	c.Schedule = id.String()
+	return err
+}
+
+func (c oneSchedule) path() string { return schedulesPath + "/" + c.Schedule }
 
 // replace replaces what the request sets, and keeps the rest.
 func (c oneSchedule) replace(s *session, set api.ReplaceScheduleRequest) error {
@@ -92,18 +106,24 @@ func (c oneSchedule) replace(s *session, set api.ReplaceScheduleRequest) error {
 		return err
 	}
 	noteClockChange(s, one)
-	return s.printRecord(raw)
+	return c.printSchedule(s, raw)
 }
 
 type schedulesGet struct{ oneSchedule }
 
-func (c *schedulesGet) Run(s *session) error { return c.printGot(s, c.path()) }
+func (c *schedulesGet) Run(s *session) error {
+	raw, err := c.ask(s, http.MethodGet, c.path())
+	if err != nil {
+		return err
+	}
+	return c.printSchedule(s, raw)
+}
 
 type schedulesUpdate struct {
 	oneSchedule
 	Cron     string `placeholder:"CRON" help:"New cron expression, such as '0 9 * * MON-FRI'."`
 	TimeZone string `name:"time-zone" placeholder:"ZONE" help:"New time zone of the expression, such as Europe/Berlin."`
-	Overlap  string `placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow."`
+	Overlap  string `default:"" enum:",skip,queue,allow" placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow."`
 	Name     string `placeholder:"TEXT" help:"New display name."`
 }
 
@@ -130,7 +150,7 @@ func (c *schedulesResume) Run(s *session) error {
 type schedulesDelete struct{ oneSchedule }
 
 func (c *schedulesDelete) Run(s *session) error {
-	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.ID)
+	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.Schedule)
 }
 
 // optional returns the value of a flag, or nil if it was not set.

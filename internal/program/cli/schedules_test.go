@@ -55,15 +55,15 @@ func TestSchedulesAreCreatedPausedAndDeleted(t *testing.T) {
 		"GET " + path + "/" + scheduleID, "PUT " + path + "/" + scheduleID + " " + fmt.Sprintf(kept, "ACTIVE"),
 		"DELETE " + path + "/" + scheduleID,
 	}
-	if !slices.Equal(s.seen(), want) {
-		t.Errorf("requests %q\nwant %q", s.seen(), want)
+	if !slices.Equal(s.asked(), want) {
+		t.Errorf("requests %q\nwant %q", s.asked(), want)
 	}
 	if first, second := s.requests[0].Header.Get("Idempotency-Key"), s.requests[1].Header.Get("Idempotency-Key"); first != "once" || second != "" {
 		t.Errorf("unexpected Idempotency-Keys %q and %q", first, second)
 	}
 	for want, args := range map[string][]string{
 		`there is no workflow "weekly"`: {"create", "weekly"}, `there is no workflow "nonsense"`: {"list", "--workflow=nonsense"}, "at least 1": {"list", "--limit=0"},
-		"is not a valid ID": {"delete", "nonsense"}, "there is no credentials file": {"pause", scheduleID, "--credentials=nowhere.json"},
+		`there is no schedule "nonsense"`: {"delete", "nonsense"}, "there is no credentials file": {"pause", scheduleID, "--credentials=nowhere.json"},
 	} {
 		got := schedules(args...)
 		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, want) {
@@ -93,7 +93,7 @@ func TestSchedulesAreUpdated(t *testing.T) {
 	schedules("update", scheduleID).check(t, 2, "", "nothing to update")
 	path := "/v1/sdk/schedules/" + scheduleID
 	want := []string{"GET " + path, "GET " + path, "PUT " + path + ` {"cron":"@daily","name":"of\u001b[2J X","overlap":"skip","status":"ACTIVE","timeZone":"Europe/Berlin"}`}
-	if !slices.Equal(s.seen(), want) {
-		t.Errorf("requests %q", s.seen())
+	if !slices.Equal(s.asked(), want) {
+		t.Errorf("requests %q", s.asked())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // look has the flags of every command: how to print the result, and what else to print.
 type look struct {
 	Output  string `short:"o" default:"table" enum:"table,json,jsonl,yaml" placeholder:"FORMAT" help:"Format of the result: table, json, jsonl or yaml (${default})."`
-	JQ      string `name:"jq" placeholder:"EXPR" help:"Print the values that a jq expression selects from the result."`
+	JQ      string `name:"jq" placeholder:"EXPR" help:"Print the values that a jq expression selects from the record or the list that -o json prints, such as .id or .[].id."`
 	Quiet   bool   `help:"Print only results and errors."`
 	Verbose bool   `help:"Print more, such as each request to the service."`
 	NoColor bool   `name:"no-color" help:"Don't use colors ($$NO_COLOR)."`
@@ -126,25 +127,52 @@ func writeAs(out *bytes.Buffer, format string, raw []byte) error {
 // printRecord prints one object. Its table has all fields, or only those that are listed, each as
 // Title=path.
 func (s *session) printRecord(raw []byte, fields ...string) error {
-	return s.print(raw, func(out io.Writer) error {
-		if len(fields) == 0 {
-			names, err := strictjson.Names(raw)
-			if err != nil {
-				return fmt.Errorf("read the response: %w", err)
-			}
-			for _, name := range names {
-				fields = append(fields, title(name)+"="+name)
-			}
+	return s.print(raw, func(out io.Writer) error { return s.draw(out, raw, fields...) })
+}
+
+// draw writes one object for people: a line for each field, which is never cut, then the JSON of the
+// fields that are objects or lists.
+func (s *session) draw(out io.Writer, raw []byte, fields ...string) error {
+	if len(fields) == 0 {
+		names, err := strictjson.Names(raw)
+		if err != nil {
+			return fmt.Errorf("read the response: %w", err)
 		}
-		lines := s.newTable(out)
-		for _, field := range fields {
-			name, path, _ := strings.Cut(field, "=")
-			if text := s.cell(at(raw, path)); text != "" {
-				lines.row(name, text)
-			}
+		for _, name := range names {
+			fields = append(fields, title(name)+"="+name)
 		}
-		return lines.flush()
-	})
+	}
+	var nested bytes.Buffer
+	lines := s.newTable(out)
+	lines.width = 0
+	for _, field := range fields {
+		name, path, _ := strings.Cut(field, "=")
+		value := at(raw, path)
+		switch text := s.cell(value); {
+		case text == "" || text == "{}":
+		case text[0] == value[0] && (text[0] == '{' || text[0] == '['):
+			nested.WriteString("\n" + name + "\n")
+			if err := printJSON(&nested, value); err != nil {
+				return err
+			}
+		default:
+			lines.row(name, text)
+		}
+	}
+	if err := lines.flush(); err != nil {
+		return err
+	}
+	_, err := nested.WriteTo(out)
+	return err
+}
+
+// drawNamed is draw for an object of a workflow: it adds the name of the workflow as the field workflow.
+func (t target) drawNamed(s *session, out io.Writer, raw []byte, fields ...string) error {
+	named, err := withWorkflowNames(s, t, []json.RawMessage{raw})
+	if err != nil {
+		return err
+	}
+	return s.draw(out, named[0], fields...)
 }
 
 // printAnswer prints the response to a request like printRecord, or returns its error.
@@ -202,6 +230,7 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 			titles, paths = append(titles, strings.ReplaceAll(name, "_", " ")), append(paths, path)
 		}
 		lines := s.newTable(out, titles...)
+		lines.named = titles[0] == "NAME" && paths[0] == "name" && !slices.ContainsFunc(items, func(one json.RawMessage) bool { return s.cell(at(one, "name")) == "" })
 		for _, item := range items {
 			cells := make([]string, len(paths))
 			for i, path := range paths {
@@ -229,6 +258,9 @@ func printAll[T any](s *session, all []T, v view) error {
 
 // printList prints the items of a list of the service, and whether there are more.
 func printList(s *session, t target, path string, filter url.Values, size size, v view) error {
+	if len(filter) > 0 {
+		v.empty = "Nothing matches. To list more, leave out a filter."
+	}
 	all, more, err := list[json.RawMessage](s, t, path, filter, size)
 	if err != nil {
 		return err

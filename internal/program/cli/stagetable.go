@@ -66,8 +66,7 @@ func (l *stageLine) add(stage api.RunStage) {
 	}
 }
 
-func (t *stageTable) print(s *session) error {
-	out := s.progress()
+func (t *stageTable) print(s *session, out io.Writer) error {
 	lines := s.newTable(out, "COMPONENT", "MODULE", "STATUS", "TIMES", "DURATION", "CREDITS")
 	for _, id := range t.order {
 		line := t.lines[id]

@@ -21,6 +21,7 @@ type table struct {
 	out   io.Writer
 	width int // 0: unlimited
 	color bool
+	named bool // the first column identifies a row, so that the last one, the ID, is left out first
 	rows  [][]string
 }
 
@@ -105,7 +106,11 @@ func (t *table) fit() []int {
 			}
 		}
 	}
-	for left := len(widths) - 2; t.width > 0; {
+	left := len(widths) - 2
+	if t.named {
+		left++
+	}
+	for t.width > 0 {
 		over, widest := -t.width-2, -1
 		for i, width := range widths {
 			if width == 0 {

@@ -75,7 +75,7 @@ func (c caller) summarize(s *session, runID uuid.UUID) error {
 	if err != nil {
 		return s.explain(err, c.credentials)
 	}
-	if err := stages.print(s); err != nil {
+	if err := stages.print(s, s.progress()); err != nil {
 		return err
 	}
 	if run.Status != status.RunCompleted {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,27 +92,9 @@ func (f workflowFile) report(s *session, saved api.Workflow) {
 	}
 }
 
-// named returns the workflow with a name, or nil, and all workflows.
-func (t target) named(s *session, name string) (found *api.WorkflowSummary, all []api.WorkflowSummary, err error) {
-	all, _, err = list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, size{All: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range all {
-		if all[i].Name != name {
-			continue
-		}
-		if found != nil {
-			return nil, nil, fmt.Errorf("several workflows have the name %s, such as %s and %s. To replace one of them, run `weft workflows push FILE ID`; to create another one, add --new", printable(name), found.ID, all[i].ID)
-		}
-		found = &all[i]
-	}
-	return found, all, nil
-}
-
 // confirm asks on a terminal whether to replace a workflow. Without a terminal, it requires --yes.
 // otherwise is the alternative to that.
-func (s *session) confirm(one api.WorkflowSummary, yes bool, otherwise string) error {
+func (s *session) confirm(one item, yes bool, otherwise string) error {
 	what := fmt.Sprintf("version %d of %s (%s)", one.Version, printable(one.Name), one.ID)
 	switch {
 	case yes:

@@ -117,15 +117,15 @@ func (c *workflowsPush) save(s *session, file workflowFile, otherwise string) (s
 
 // present returns the workflow that the file replaces, or nil for a new one. Its version is 0 if the
 // workflow is replaced whatever its version.
-func (c *workflowsPush) present(s *session, file workflowFile) (*api.WorkflowSummary, error) {
+func (c *workflowsPush) present(s *session, file workflowFile) (*item, error) {
 	switch {
 	case c.Workflow != "":
 		id, err := c.workflow(s, c.Workflow)
-		return &api.WorkflowSummary{ID: id}, err
+		return &item{ID: id}, err
 	case c.New || c.IdempotencyKey != "":
 		return nil, nil
 	}
-	found, _, err := c.named(s, file.name())
+	found, _, err := c.named(s, workflowsPath, "workflow", file.name())
 	return found, err
 }
 
@@ -143,18 +143,13 @@ func (c caller) unchanged(s *session, file workflowFile, path string) (saved api
 
 // workflowsPull prints a workflow.
 type workflowsPull struct {
-	target
-	Workflow string `arg:"" help:"Name or ID of the workflow."`
-	At       int32  `placeholder:"N" help:"Version to print. Default: the current version."`
-	Out      string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
+	oneWorkflow
+	At  int32  `placeholder:"N" help:"Version to print. Default: the current version."`
+	Out string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
 }
 
 func (c *workflowsPull) Run(s *session) error {
-	id, err := c.workflow(s, c.Workflow)
-	if err != nil {
-		return err
-	}
-	path := exportsPath + "/" + id.String()
+	path := exportsPath + c.path()
 	if c.At != 0 {
 		path += "?version=" + strconv.Itoa(int(c.At))
 	}

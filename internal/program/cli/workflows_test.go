@@ -113,7 +113,7 @@ func TestYAMLFilesArePushedByName(t *testing.T) {
 	push(file, "--yes").check(t, 0, "", "version 3  ACTIVE")
 	push("-", "--new").check(t, 0, "", "version 3  ACTIVE")
 	listed += "," + strings.Replace(summary, "4d", "4e", 1)
-	push(file, "--yes").check(t, 1, "", "several workflows have the name Pause")
+	push(file, "--yes").check(t, 2, "", "several workflows have the name Pause")
 	listed = strings.Replace(summary, "Pause", "pause", 1)
 	push(file).check(t, 0, "", "version 3  ACTIVE")
 	const body = `{"name":"Pause","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"DELAY","input":{}}],` +

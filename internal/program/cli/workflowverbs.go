@@ -20,11 +20,15 @@ type oneWorkflow struct {
 	Workflow string `arg:"" help:"Name or ID of the workflow."`
 }
 
-// path returns the path of the workflow below its collection.
-func (c oneWorkflow) path(s *session) (string, error) {
+// resolve sets the ID of the workflow.
+func (c *oneWorkflow) resolve(s *session) error {
 	id, err := c.workflow(s, c.Workflow)
-	return "/" + id.String(), err
+	c.Workflow = id.String()
+	return err
 }
+
+// path returns the path of the workflow below its collection.
+func (c oneWorkflow) path() string { return "/" + c.Workflow }
 
 // workflowFields are the fields in the table of a workflow. weft workflows pull prints the definition.
 var workflowFields = []string{"Name=name", "Status=status", "Version=version", "ID=id", "Description=description", "Created at=createdAt", "Updated at=updatedAt"}
@@ -32,11 +36,7 @@ var workflowFields = []string{"Name=name", "Status=status", "Version=version", "
 type workflowsGet struct{ oneWorkflow }
 
 func (c *workflowsGet) Run(s *session) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
-	return c.printGot(s, workflowsPath+path, workflowFields...)
+	return c.printGot(s, workflowsPath+c.path(), workflowFields...)
 }
 
 type workflowsQuote struct {
@@ -45,12 +45,8 @@ type workflowsQuote struct {
 }
 
 func (c *workflowsQuote) Run(s *session) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
 	var quote api.RunQuote
-	raw, err := c.exchange(s, http.MethodPost, workflowsPath+path+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
+	raw, err := c.exchange(s, http.MethodPost, workflowsPath+c.path()+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
 	if err != nil {
 		return err
 	}
@@ -70,12 +66,8 @@ func (c *workflowsResume) Run(s *session) error { return c.setStatus(s, api.Work
 
 // setStatus saves the current version again with another status.
 func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
-	path, err := c.path(s)
-	if err != nil {
-		return err
-	}
 	var current api.Workflow
-	raw, err := c.exchange(s, http.MethodGet, workflowsPath+path, nil, nil, &current)
+	raw, err := c.exchange(s, http.MethodGet, workflowsPath+c.path(), nil, nil, &current)
 	if err != nil {
 		return err
 	}
@@ -84,12 +76,12 @@ func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
 		return s.printRecord(raw, workflowFields...)
 	}
 	var definition map[string]json.RawMessage
-	if _, err := c.exchange(s, http.MethodGet, exportsPath+path, nil, nil, &definition); err != nil {
+	if _, err := c.exchange(s, http.MethodGet, exportsPath+c.path(), nil, nil, &definition); err != nil {
 		return err
 	}
 	definition["status"] = json.RawMessage(strconv.Quote(string(status)))
 	header := http.Header{"If-Match": {strconv.Quote(strconv.Itoa(int(current.Version)))}}
-	if raw, err = c.exchange(s, http.MethodPut, workflowsPath+path, definition, header, &current); err != nil {
+	if raw, err = c.exchange(s, http.MethodPut, workflowsPath+c.path(), definition, header, &current); err != nil {
 		return err
 	}
 	return s.printRecord(raw, workflowFields...)
@@ -98,15 +90,11 @@ func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
 type workflowsArchive struct{ oneWorkflow }
 
 func (c *workflowsArchive) Run(s *session) error {
-	path, err := c.path(s)
+	raw, err := c.ask(s, http.MethodDelete, workflowsPath+c.path())
 	if err != nil {
 		return err
 	}
-	raw, err := c.ask(s, http.MethodDelete, workflowsPath+path)
-	if err != nil {
-		return err
-	}
-	s.note("Runs in progress continue. To restore the workflow: weft workflows resume %s", path[1:])
+	s.note("Runs in progress continue. To restore the workflow: weft workflows resume %s", c.Workflow)
 	return s.printRecord(raw, workflowFields...)
 }
 

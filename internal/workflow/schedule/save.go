@@ -76,11 +76,16 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if err := db.New().LockName(ctx, tx, "schedules "+p.WorkspaceID.String()); err != nil {
 		return fmt.Errorf("lock schedules: %w", err)
 	}
+	d := p.Draft
+	if d.Cron != "" { // an invalid expression is reported whatever the workflow
+		if _, err := d.check(); err != nil {
+			return err
+		}
+	}
 	entry, err := s.Runs.Entry(ctx, tx, p.WorkspaceID, p.WorkflowID, trigger)
 	if err != nil {
 		return err
 	}
-	d := p.Draft
 	if d.Cron == "" {
 		if err := d.useConfig(entry.Config); err != nil {
 			return err
