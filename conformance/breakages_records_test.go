@@ -110,6 +110,11 @@ var recordBreakages = []breakage{
 		slices.Reverse(data)
 		return len(data) > 1
 	})},
+	{name: "a list is not filtered", part: "D1.5.filter", do: altered(func(c *call) bool {
+		filtered := c.operation == "listComponentExecutions" && strings.Contains(c.target, "status=FAILED")
+		c.target = strings.ReplaceAll(c.target, "status=FAILED", "status=COMPLETED")
+		return filtered
+	})},
 	{name: "completed is true for FAILED", part: "D4.1.completed", do: shown(records, func(record map[string]any) bool {
 		failed := record["status"] == "FAILED"
 		record["completed"] = record["completed"] == true || failed

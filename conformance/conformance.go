@@ -33,7 +33,7 @@ func Cases() []Case {
 		executeCases, attemptCases, waitCases, statusCases, streamCases,
 		callbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases, checkCases,
-		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases,
+		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases, filterCases,
 		catalogueCases, unchangedCases, componentCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, challengeCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,

@@ -176,6 +176,7 @@ var textParts = []Part{
 	{"D1.5.cursor", "a page has data, nextCursor and hasMore; the cursor is opaque", ""},
 	{"D1.5.order", "lists are sorted from newest to oldest", ""},
 	{"D1.5.stable", "pages are stable under inserts", ""},
+	{"D1.5.filter", "filters select executions and runs; a cursor belongs to its filters", ""},
 	{"D1.6.id", "every response has X-Request-Id", ""},
 	{"D1.6.own", "the request ID of the client is used if it is valid", ""},
 	{"D1.6.traceparent", "traceparent is propagated to callbacks", ""},

@@ -48,41 +48,64 @@ FROM component_executions e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
 WHERE e.workspace_id = @workspace_id AND e.id = @id;
 
--- name: ExecutionList :many
--- Newest first, after the cursor. UUIDv7 ids are ordered by time, so the primary key serves the
--- query and inserts do not disturb a page. It leaves out stages of runs and, unless any_key,
--- executions of other keys. It reads at most max_walked rows. A page ends early, but not before
--- its first row, when its outputs exceed max_bytes. found is the number of matching rows. The
--- rows are read once, as in the list of runs.
+-- name: ExecutionWalk :many
+-- Executions newest first, after the cursor, without the stages of runs, with the columns that lists
+-- filter by. UUIDv7 ids are ordered by time, so inserts do not disturb a page. least is the smallest
+-- ID that matches the filters.
+SELECT id, COALESCE(key_id, key_root_id) AS key_id, module, status, created_at FROM component_executions
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least AND run_id IS NULL
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: ExecutionWalkModule :many
+-- The same for one module, by its index.
+SELECT id, COALESCE(key_id, key_root_id) AS key_id, module, status, created_at FROM component_executions
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least AND run_id IS NULL AND module = @module
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: ExecutionWalkFailed :many
+-- The same for failed executions, by their index: only these have an error.
+SELECT id, COALESCE(key_id, key_root_id) AS key_id, module, status, created_at FROM component_executions
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least AND run_id IS NULL AND error IS NOT NULL
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: ExecutionWalkLive :many
+-- The same for unfinished executions, by the indexes of those that are parked and those that are
+-- not. The index of the latter has those of all workspaces, but only as many as the deployment may
+-- have in progress.
+SELECT l.id, l.key_id, l.module, l.status, l.created_at
+FROM ((SELECT p.id, COALESCE(p.key_id, p.key_root_id) AS key_id, p.module, p.status, p.created_at FROM component_executions p
+       WHERE p.workspace_id = @workspace_id AND p.id < @before AND p.id >= @least AND p.run_id IS NULL AND p.parked
+       ORDER BY p.id DESC LIMIT @max_rows)
+      UNION ALL
+      (SELECT u.id, COALESCE(u.key_id, u.key_root_id) AS key_id, u.module, u.status, u.created_at FROM component_executions u
+       WHERE u.workspace_id = @workspace_id AND u.id < @before AND u.id >= @least AND u.run_id IS NULL AND u.finished_at IS NULL AND NOT u.parked
+       ORDER BY u.id DESC LIMIT @max_rows)) AS l
+ORDER BY l.id DESC
+LIMIT @max_rows;
+
+-- name: ExecutionListMany :many
+-- The records of executions with the progress of their callbacks, newest first, each looked up by
+-- its key. The list ends early, but not before the first execution, when their outputs exceed
+-- max_bytes.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
-       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error,
-       e.found::bigint AS found
+       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
 FROM (
-    SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
+    SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
                octet_length(COALESCE(l.output::text, '')) AS size
-        FROM (SELECT a.workspace_id, a.id, a.run_id, COALESCE(a.key_id, a.key_root_id) AS key_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
-              FROM component_executions a
-              WHERE a.workspace_id = @workspace_id AND a.id < @before
-              ORDER BY a.id DESC LIMIT @max_walked) AS l
-        WHERE l.run_id IS NULL AND (@any_key::boolean OR l.key_id = ANY (@key_ids::uuid[]))
-        ORDER BY l.id DESC
-        LIMIT @max_rows
+        FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
+        JOIN LATERAL (SELECT x.* FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
 WHERE e.place = 1 OR e.bytes <= @max_bytes::bigint
 ORDER BY e.id DESC;
-
--- name: ExecutionGetNthID :one
--- The last row that a list has read, newest first.
-SELECT id FROM component_executions
-WHERE workspace_id = @workspace_id AND id < @before
-ORDER BY id DESC
-LIMIT 1 OFFSET @walked;
 
 -- name: ExecutionStartMany :many
 -- Starts or continues attempts. It compares and sets: no worker may have the execution. If two

@@ -30,22 +30,51 @@ FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunWalk :many
--- Runs newest first, after the cursor, with the columns that lists filter by.
-SELECT id, workflow_id, status FROM workflow_runs
-WHERE workspace_id = @workspace_id AND id < @before
+-- Runs newest first, after the cursor, with the columns that lists filter by. least is the smallest
+-- ID that matches the filters.
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least
 ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: RunWalkWorkflow :many
 -- The same for one workflow, by the index on workflows. The workspace is checked outside the
 -- subquery: otherwise the planner might scan all runs of the workspace.
-SELECT r.id, r.workflow_id, r.status
-FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status FROM workflow_runs l
-      WHERE l.workflow_id = @workflow_id AND l.id < @before
+SELECT r.id, r.workflow_id, r.status, r.trigger, r.created_at
+FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status, l.trigger, l.created_at FROM workflow_runs l
+      WHERE l.workflow_id = @workflow_id AND l.id < @before AND l.id >= @least
       ORDER BY l.id DESC
       LIMIT @max_rows) AS r
 WHERE r.workspace_id = @workspace_id::uuid
 ORDER BY r.id DESC;
+
+-- name: RunWalkLive :many
+-- The same for unfinished runs, by their index.
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least AND finished_at IS NULL
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: RunWalkFailed :many
+-- The same for failed runs, by an index that has some canceled runs as well.
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least AND finished_at IS NOT NULL AND error IS NOT NULL
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: RunWalkCanceled :many
+-- The same for canceled runs, by an index that has all finished runs that were to be canceled.
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least AND finished_at IS NOT NULL AND cancel_requested_at IS NOT NULL
+ORDER BY id DESC
+LIMIT @max_rows;
+
+-- name: RunWalkTrigger :many
+-- The same for runs with one trigger other than API, by their index.
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = @workspace_id AND id < @before AND id >= @least AND trigger = @trigger AND trigger <> 'API'
+ORDER BY id DESC
+LIMIT @max_rows;
 
 -- name: RunListMany :many
 -- The records of runs, newest first, each looked up by its key. The list ends early, but not

@@ -146,6 +146,30 @@ func (e ExecutionMode) Valid() bool {
 	}
 }
 
+// Defines values for GivenRunTrigger.
+const (
+	GivenRunTriggerAPI      GivenRunTrigger = "API"
+	GivenRunTriggerRUN      GivenRunTrigger = "RUN"
+	GivenRunTriggerSCHEDULE GivenRunTrigger = "SCHEDULE"
+	GivenRunTriggerWEBHOOK  GivenRunTrigger = "WEBHOOK"
+)
+
+// Valid indicates whether the value is a known member of the GivenRunTrigger enum.
+func (e GivenRunTrigger) Valid() bool {
+	switch e {
+	case GivenRunTriggerAPI:
+		return true
+	case GivenRunTriggerRUN:
+		return true
+	case GivenRunTriggerSCHEDULE:
+		return true
+	case GivenRunTriggerWEBHOOK:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LedgerKind.
 const (
 	LedgerKindExecution LedgerKind = "EXECUTION"
@@ -1863,6 +1887,16 @@ type GivenRunOrigin struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RunID GivenID `json:"runId"`
 }
+
+// GivenRunTrigger What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+//
+// Examples: SCHEDULE
+type GivenRunTrigger string
+
+// GivenTime A time in RFC 3339 form.
+//
+// Examples: 2026-11-21T10:15:30Z
+type GivenTime = string
 
 // Hook A hook of a workflow.
 type Hook struct {
@@ -4560,6 +4594,16 @@ type After = int64
 // CallbackTraceparent defines model for CallbackTraceparent.
 type CallbackTraceparent = string
 
+// CreatedAfter A time in RFC 3339 form.
+//
+// Examples: 2026-11-21T10:15:30Z
+type CreatedAfter = GivenTime
+
+// CreatedBefore A time in RFC 3339 form.
+//
+// Examples: 2026-11-21T10:15:30Z
+type CreatedBefore = GivenTime
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -4567,6 +4611,12 @@ type Cursor = string
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ExecutionID = GivenID
+
+// ExecutionStatusFilter CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+// COMPLETED and FAILED are final.
+//
+// Examples: COMPLETED
+type ExecutionStatusFilter = ExecutionStatus
 
 // Force defines model for Force.
 type Force = bool
@@ -4610,6 +4660,12 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
+// ModuleFilter The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+// suggests a similar name.
+//
+// Examples: RANDOM_UUID, API_CALL
+type ModuleFilter = GivenModule
+
 // RunID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -4619,6 +4675,11 @@ type RunID = GivenID
 //
 // Examples: EXECUTING
 type RunStatusFilter = RunStatus
+
+// RunTriggerFilter What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+//
+// Examples: SCHEDULE
+type RunTriggerFilter = GivenRunTrigger
 
 // ScheduleID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
@@ -4721,7 +4782,8 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4737,10 +4799,23 @@ type ExecuteComponentParams struct {
 
 // ListComponentExecutionsParams defines parameters for ListComponentExecutions.
 type ListComponentExecutionsParams struct {
+	// Module Only executions of this component.
+	Module *ModuleFilter `form:"module,omitempty" json:"module,omitempty"`
+
+	// Status Only executions with this status.
+	Status *ExecutionStatusFilter `form:"status,omitempty" json:"status,omitempty"`
+
+	// CreatedAfter Only items that were created at this time or later. Must be before `createdBefore`.
+	CreatedAfter CreatedAfter `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
+
+	// CreatedBefore Only items that were created before this time.
+	CreatedBefore CreatedBefore `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
+
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4749,7 +4824,8 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4770,7 +4846,8 @@ type ListEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4782,7 +4859,8 @@ type ListHooksParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4804,7 +4882,8 @@ type ListSchedulesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4836,7 +4915,8 @@ type ListWorkflowsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4858,10 +4938,20 @@ type ListWorkflowRunsParams struct {
 	// Status Only runs with this status.
 	Status *RunStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
+	// Trigger Only runs that were started this way.
+	Trigger *RunTriggerFilter `form:"trigger,omitempty" json:"trigger,omitempty"`
+
+	// CreatedAfter Only items that were created at this time or later. Must be before `createdBefore`.
+	CreatedAfter CreatedAfter `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
+
+	// CreatedBefore Only items that were created before this time.
+	CreatedBefore CreatedBefore `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
+
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4882,7 +4972,8 @@ type ListRunEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4891,7 +4982,8 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4960,7 +5052,8 @@ type ListWorkspacesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4969,7 +5062,8 @@ type ListAPIKeysParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4978,7 +5072,8 @@ type ListAuditEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4987,7 +5082,8 @@ type ListWorkspaceEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4996,7 +5092,8 @@ type ListInvitationsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -5005,7 +5102,8 @@ type ListLedgerParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// From The first day (UTC) of the statement; not after `to`.
@@ -5020,7 +5118,8 @@ type ListMembersParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 

@@ -451,27 +451,6 @@ func (q *Queries) ExecutionGetKey(ctx context.Context, db DBTX, arg ExecutionGet
 	return key_id, err
 }
 
-const ExecutionGetNthID = `-- name: ExecutionGetNthID :one
-SELECT id FROM component_executions
-WHERE workspace_id = $1 AND id < $2
-ORDER BY id DESC
-LIMIT 1 OFFSET $3
-`
-
-type ExecutionGetNthIDParams struct {
-	WorkspaceID uuid.UUID
-	Before      uuid.UUID
-	Walked      int32
-}
-
-// The last row that a list has read, newest first.
-func (q *Queries) ExecutionGetNthID(ctx context.Context, db DBTX, arg ExecutionGetNthIDParams) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, ExecutionGetNthID, arg.WorkspaceID, arg.Before, arg.Walked)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
-}
-
 const ExecutionGetState = `-- name: ExecutionGetState :one
 SELECT job_id, finished_at FROM component_executions
 WHERE workspace_id = $1 AND id = $2
@@ -634,112 +613,6 @@ func (q *Queries) ExecutionIsCanceling(ctx context.Context, db DBTX, arg Executi
 	return canceling, err
 }
 
-const ExecutionList = `-- name: ExecutionList :many
-SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
-       c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
-       c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
-       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error,
-       e.found::bigint AS found
-FROM (
-    SELECT page.workspace_id, page.id, page.module, page.status, page.output, page.error, page.usage, page.has_callback, page.created_at, page.updated_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes, count(page.id) OVER () AS found
-    FROM (
-        SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
-               octet_length(COALESCE(l.output::text, '')) AS size
-        FROM (SELECT a.workspace_id, a.id, a.run_id, COALESCE(a.key_id, a.key_root_id) AS key_id, a.module, a.status, a.output, a.error, a.usage, a.has_callback, a.created_at, a.updated_at
-              FROM component_executions a
-              WHERE a.workspace_id = $1 AND a.id < $2
-              ORDER BY a.id DESC LIMIT $3) AS l
-        WHERE l.run_id IS NULL AND ($4::boolean OR l.key_id = ANY ($5::uuid[]))
-        ORDER BY l.id DESC
-        LIMIT $6
-    ) AS page WINDOW newest AS (ORDER BY page.id DESC)
-) AS e
-LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
-WHERE e.place = 1 OR e.bytes <= $7::bigint
-ORDER BY e.id DESC
-`
-
-type ExecutionListParams struct {
-	WorkspaceID uuid.UUID
-	Before      uuid.UUID
-	MaxWalked   int32
-	AnyKey      bool
-	KeyIds      []uuid.UUID
-	MaxRows     int32
-	MaxBytes    int64
-}
-
-type ExecutionListRow struct {
-	WorkspaceID           uuid.UUID
-	ID                    uuid.UUID
-	Module                string
-	Status                status.Execution
-	Output                []byte
-	Error                 []byte
-	Usage                 credit.Amount
-	CreatedAt             time.Time
-	UpdatedAt             time.Time
-	CallbackURL           *string
-	CallbackSigned        *bool
-	CallbackHeaderNames   []string
-	CallbackAttemptCount  *int32
-	CallbackLastAttemptAt *time.Time
-	CallbackDeliveredAt   *time.Time
-	CallbackLastError     []byte
-	Found                 int64
-}
-
-// Newest first, after the cursor. UUIDv7 ids are ordered by time, so the primary key serves the
-// query and inserts do not disturb a page. It leaves out stages of runs and, unless any_key,
-// executions of other keys. It reads at most max_walked rows. A page ends early, but not before
-// its first row, when its outputs exceed max_bytes. found is the number of matching rows. The
-// rows are read once, as in the list of runs.
-func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
-	rows, err := db.Query(ctx, ExecutionList,
-		arg.WorkspaceID,
-		arg.Before,
-		arg.MaxWalked,
-		arg.AnyKey,
-		arg.KeyIds,
-		arg.MaxRows,
-		arg.MaxBytes,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ExecutionListRow{}
-	for rows.Next() {
-		var i ExecutionListRow
-		if err := rows.Scan(
-			&i.WorkspaceID,
-			&i.ID,
-			&i.Module,
-			&i.Status,
-			&i.Output,
-			&i.Error,
-			&i.Usage,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.CallbackURL,
-			&i.CallbackSigned,
-			&i.CallbackHeaderNames,
-			&i.CallbackAttemptCount,
-			&i.CallbackLastAttemptAt,
-			&i.CallbackDeliveredAt,
-			&i.CallbackLastError,
-			&i.Found,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const ExecutionListHeaders = `-- name: ExecutionListHeaders :many
 SELECT substring(seen.call FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.call FROM component_executions o WHERE o.finished_at IS NULL ORDER BY o.id LIMIT $1)
@@ -761,6 +634,90 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 			return nil, err
 		}
 		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExecutionListMany = `-- name: ExecutionListMany :many
+SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
+       c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
+       c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
+FROM (
+    SELECT page.workspace_id, page.id, page.module, page.status, page.output, page.error, page.usage, page.has_callback, page.created_at, page.updated_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
+    FROM (
+        SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
+               octet_length(COALESCE(l.output::text, '')) AS size
+        FROM (SELECT unnest($1::uuid[]) AS id) AS i
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+    ) AS page WINDOW newest AS (ORDER BY page.id DESC)
+) AS e
+LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
+WHERE e.place = 1 OR e.bytes <= $3::bigint
+ORDER BY e.id DESC
+`
+
+type ExecutionListManyParams struct {
+	Ids         []uuid.UUID
+	WorkspaceID uuid.UUID
+	MaxBytes    int64
+}
+
+type ExecutionListManyRow struct {
+	WorkspaceID           uuid.UUID
+	ID                    uuid.UUID
+	Module                string
+	Status                status.Execution
+	Output                []byte
+	Error                 []byte
+	Usage                 credit.Amount
+	CreatedAt             time.Time
+	UpdatedAt             time.Time
+	CallbackURL           *string
+	CallbackSigned        *bool
+	CallbackHeaderNames   []string
+	CallbackAttemptCount  *int32
+	CallbackLastAttemptAt *time.Time
+	CallbackDeliveredAt   *time.Time
+	CallbackLastError     []byte
+}
+
+// The records of executions with the progress of their callbacks, newest first, each looked up by
+// its key. The list ends early, but not before the first execution, when their outputs exceed
+// max_bytes.
+func (q *Queries) ExecutionListMany(ctx context.Context, db DBTX, arg ExecutionListManyParams) ([]ExecutionListManyRow, error) {
+	rows, err := db.Query(ctx, ExecutionListMany, arg.Ids, arg.WorkspaceID, arg.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionListManyRow{}
+	for rows.Next() {
+		var i ExecutionListManyRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Module,
+			&i.Status,
+			&i.Output,
+			&i.Error,
+			&i.Usage,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.CallbackURL,
+			&i.CallbackSigned,
+			&i.CallbackHeaderNames,
+			&i.CallbackAttemptCount,
+			&i.CallbackLastAttemptAt,
+			&i.CallbackDeliveredAt,
+			&i.CallbackLastError,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1432,6 +1389,234 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.OutcomeKnown,
 			&i.Elapsed,
 			&i.Unrunnable,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExecutionWalk = `-- name: ExecutionWalk :many
+SELECT id, COALESCE(key_id, key_root_id) AS key_id, module, status, created_at FROM component_executions
+WHERE workspace_id = $1 AND id < $2 AND id >= $3 AND run_id IS NULL
+ORDER BY id DESC
+LIMIT $4
+`
+
+type ExecutionWalkParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	MaxRows     int32
+}
+
+type ExecutionWalkRow struct {
+	ID        uuid.UUID
+	KeyID     *uuid.UUID
+	Module    string
+	Status    status.Execution
+	CreatedAt time.Time
+}
+
+// Executions newest first, after the cursor, without the stages of runs, with the columns that lists
+// filter by. UUIDv7 ids are ordered by time, so inserts do not disturb a page. least is the smallest
+// ID that matches the filters.
+func (q *Queries) ExecutionWalk(ctx context.Context, db DBTX, arg ExecutionWalkParams) ([]ExecutionWalkRow, error) {
+	rows, err := db.Query(ctx, ExecutionWalk,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionWalkRow{}
+	for rows.Next() {
+		var i ExecutionWalkRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.KeyID,
+			&i.Module,
+			&i.Status,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExecutionWalkFailed = `-- name: ExecutionWalkFailed :many
+SELECT id, COALESCE(key_id, key_root_id) AS key_id, module, status, created_at FROM component_executions
+WHERE workspace_id = $1 AND id < $2 AND id >= $3 AND run_id IS NULL AND error IS NOT NULL
+ORDER BY id DESC
+LIMIT $4
+`
+
+type ExecutionWalkFailedParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	MaxRows     int32
+}
+
+type ExecutionWalkFailedRow struct {
+	ID        uuid.UUID
+	KeyID     *uuid.UUID
+	Module    string
+	Status    status.Execution
+	CreatedAt time.Time
+}
+
+// The same for failed executions, by their index: only these have an error.
+func (q *Queries) ExecutionWalkFailed(ctx context.Context, db DBTX, arg ExecutionWalkFailedParams) ([]ExecutionWalkFailedRow, error) {
+	rows, err := db.Query(ctx, ExecutionWalkFailed,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionWalkFailedRow{}
+	for rows.Next() {
+		var i ExecutionWalkFailedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.KeyID,
+			&i.Module,
+			&i.Status,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExecutionWalkLive = `-- name: ExecutionWalkLive :many
+SELECT l.id, l.key_id, l.module, l.status, l.created_at
+FROM ((SELECT p.id, COALESCE(p.key_id, p.key_root_id) AS key_id, p.module, p.status, p.created_at FROM component_executions p
+       WHERE p.workspace_id = $1 AND p.id < $2 AND p.id >= $3 AND p.run_id IS NULL AND p.parked
+       ORDER BY p.id DESC LIMIT $4)
+      UNION ALL
+      (SELECT u.id, COALESCE(u.key_id, u.key_root_id) AS key_id, u.module, u.status, u.created_at FROM component_executions u
+       WHERE u.workspace_id = $1 AND u.id < $2 AND u.id >= $3 AND u.run_id IS NULL AND u.finished_at IS NULL AND NOT u.parked
+       ORDER BY u.id DESC LIMIT $4)) AS l
+ORDER BY l.id DESC
+LIMIT $4
+`
+
+type ExecutionWalkLiveParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	MaxRows     int32
+}
+
+type ExecutionWalkLiveRow struct {
+	ID        uuid.UUID
+	KeyID     *uuid.UUID
+	Module    string
+	Status    status.Execution
+	CreatedAt time.Time
+}
+
+// The same for unfinished executions, by the indexes of those that are parked and those that are
+// not. The index of the latter has those of all workspaces, but only as many as the deployment may
+// have in progress.
+func (q *Queries) ExecutionWalkLive(ctx context.Context, db DBTX, arg ExecutionWalkLiveParams) ([]ExecutionWalkLiveRow, error) {
+	rows, err := db.Query(ctx, ExecutionWalkLive,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionWalkLiveRow{}
+	for rows.Next() {
+		var i ExecutionWalkLiveRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.KeyID,
+			&i.Module,
+			&i.Status,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExecutionWalkModule = `-- name: ExecutionWalkModule :many
+SELECT id, COALESCE(key_id, key_root_id) AS key_id, module, status, created_at FROM component_executions
+WHERE workspace_id = $1 AND id < $2 AND id >= $3 AND run_id IS NULL AND module = $4
+ORDER BY id DESC
+LIMIT $5
+`
+
+type ExecutionWalkModuleParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	Module      string
+	MaxRows     int32
+}
+
+type ExecutionWalkModuleRow struct {
+	ID        uuid.UUID
+	KeyID     *uuid.UUID
+	Module    string
+	Status    status.Execution
+	CreatedAt time.Time
+}
+
+// The same for one module, by its index.
+func (q *Queries) ExecutionWalkModule(ctx context.Context, db DBTX, arg ExecutionWalkModuleParams) ([]ExecutionWalkModuleRow, error) {
+	rows, err := db.Query(ctx, ExecutionWalkModule,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.Module,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionWalkModuleRow{}
+	for rows.Next() {
+		var i ExecutionWalkModuleRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.KeyID,
+			&i.Module,
+			&i.Status,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}

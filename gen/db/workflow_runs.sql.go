@@ -738,15 +738,16 @@ func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListPar
 }
 
 const RunWalk = `-- name: RunWalk :many
-SELECT id, workflow_id, status FROM workflow_runs
-WHERE workspace_id = $1 AND id < $2
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = $1 AND id < $2 AND id >= $3
 ORDER BY id DESC
-LIMIT $3
+LIMIT $4
 `
 
 type RunWalkParams struct {
 	WorkspaceID uuid.UUID
 	Before      uuid.UUID
+	Least       uuid.UUID
 	MaxRows     int32
 }
 
@@ -754,11 +755,19 @@ type RunWalkRow struct {
 	ID         uuid.UUID
 	WorkflowID uuid.UUID
 	Status     status.Run
+	Trigger    string
+	CreatedAt  time.Time
 }
 
-// Runs newest first, after the cursor, with the columns that lists filter by.
+// Runs newest first, after the cursor, with the columns that lists filter by. least is the smallest
+// ID that matches the filters.
 func (q *Queries) RunWalk(ctx context.Context, db DBTX, arg RunWalkParams) ([]RunWalkRow, error) {
-	rows, err := db.Query(ctx, RunWalk, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, RunWalk,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -766,7 +775,231 @@ func (q *Queries) RunWalk(ctx context.Context, db DBTX, arg RunWalkParams) ([]Ru
 	items := []RunWalkRow{}
 	for rows.Next() {
 		var i RunWalkRow
-		if err := rows.Scan(&i.ID, &i.WorkflowID, &i.Status); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkflowID,
+			&i.Status,
+			&i.Trigger,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunWalkCanceled = `-- name: RunWalkCanceled :many
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = $1 AND id < $2 AND id >= $3 AND finished_at IS NOT NULL AND cancel_requested_at IS NOT NULL
+ORDER BY id DESC
+LIMIT $4
+`
+
+type RunWalkCanceledParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	MaxRows     int32
+}
+
+type RunWalkCanceledRow struct {
+	ID         uuid.UUID
+	WorkflowID uuid.UUID
+	Status     status.Run
+	Trigger    string
+	CreatedAt  time.Time
+}
+
+// The same for canceled runs, by an index that has all finished runs that were to be canceled.
+func (q *Queries) RunWalkCanceled(ctx context.Context, db DBTX, arg RunWalkCanceledParams) ([]RunWalkCanceledRow, error) {
+	rows, err := db.Query(ctx, RunWalkCanceled,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunWalkCanceledRow{}
+	for rows.Next() {
+		var i RunWalkCanceledRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkflowID,
+			&i.Status,
+			&i.Trigger,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunWalkFailed = `-- name: RunWalkFailed :many
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = $1 AND id < $2 AND id >= $3 AND finished_at IS NOT NULL AND error IS NOT NULL
+ORDER BY id DESC
+LIMIT $4
+`
+
+type RunWalkFailedParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	MaxRows     int32
+}
+
+type RunWalkFailedRow struct {
+	ID         uuid.UUID
+	WorkflowID uuid.UUID
+	Status     status.Run
+	Trigger    string
+	CreatedAt  time.Time
+}
+
+// The same for failed runs, by an index that has some canceled runs as well.
+func (q *Queries) RunWalkFailed(ctx context.Context, db DBTX, arg RunWalkFailedParams) ([]RunWalkFailedRow, error) {
+	rows, err := db.Query(ctx, RunWalkFailed,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunWalkFailedRow{}
+	for rows.Next() {
+		var i RunWalkFailedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkflowID,
+			&i.Status,
+			&i.Trigger,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunWalkLive = `-- name: RunWalkLive :many
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = $1 AND id < $2 AND id >= $3 AND finished_at IS NULL
+ORDER BY id DESC
+LIMIT $4
+`
+
+type RunWalkLiveParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	MaxRows     int32
+}
+
+type RunWalkLiveRow struct {
+	ID         uuid.UUID
+	WorkflowID uuid.UUID
+	Status     status.Run
+	Trigger    string
+	CreatedAt  time.Time
+}
+
+// The same for unfinished runs, by their index.
+func (q *Queries) RunWalkLive(ctx context.Context, db DBTX, arg RunWalkLiveParams) ([]RunWalkLiveRow, error) {
+	rows, err := db.Query(ctx, RunWalkLive,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunWalkLiveRow{}
+	for rows.Next() {
+		var i RunWalkLiveRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkflowID,
+			&i.Status,
+			&i.Trigger,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunWalkTrigger = `-- name: RunWalkTrigger :many
+SELECT id, workflow_id, status, trigger, created_at FROM workflow_runs
+WHERE workspace_id = $1 AND id < $2 AND id >= $3 AND trigger = $4 AND trigger <> 'API'
+ORDER BY id DESC
+LIMIT $5
+`
+
+type RunWalkTriggerParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Least       uuid.UUID
+	Trigger     string
+	MaxRows     int32
+}
+
+type RunWalkTriggerRow struct {
+	ID         uuid.UUID
+	WorkflowID uuid.UUID
+	Status     status.Run
+	Trigger    string
+	CreatedAt  time.Time
+}
+
+// The same for runs with one trigger other than API, by their index.
+func (q *Queries) RunWalkTrigger(ctx context.Context, db DBTX, arg RunWalkTriggerParams) ([]RunWalkTriggerRow, error) {
+	rows, err := db.Query(ctx, RunWalkTrigger,
+		arg.WorkspaceID,
+		arg.Before,
+		arg.Least,
+		arg.Trigger,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunWalkTriggerRow{}
+	for rows.Next() {
+		var i RunWalkTriggerRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkflowID,
+			&i.Status,
+			&i.Trigger,
+			&i.CreatedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -778,18 +1011,19 @@ func (q *Queries) RunWalk(ctx context.Context, db DBTX, arg RunWalkParams) ([]Ru
 }
 
 const RunWalkWorkflow = `-- name: RunWalkWorkflow :many
-SELECT r.id, r.workflow_id, r.status
-FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status FROM workflow_runs l
-      WHERE l.workflow_id = $1 AND l.id < $2
+SELECT r.id, r.workflow_id, r.status, r.trigger, r.created_at
+FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status, l.trigger, l.created_at FROM workflow_runs l
+      WHERE l.workflow_id = $1 AND l.id < $2 AND l.id >= $3
       ORDER BY l.id DESC
-      LIMIT $3) AS r
-WHERE r.workspace_id = $4::uuid
+      LIMIT $4) AS r
+WHERE r.workspace_id = $5::uuid
 ORDER BY r.id DESC
 `
 
 type RunWalkWorkflowParams struct {
 	WorkflowID  uuid.UUID
 	Before      uuid.UUID
+	Least       uuid.UUID
 	MaxRows     int32
 	WorkspaceID uuid.UUID
 }
@@ -798,6 +1032,8 @@ type RunWalkWorkflowRow struct {
 	ID         uuid.UUID
 	WorkflowID uuid.UUID
 	Status     status.Run
+	Trigger    string
+	CreatedAt  time.Time
 }
 
 // The same for one workflow, by the index on workflows. The workspace is checked outside the
@@ -806,6 +1042,7 @@ func (q *Queries) RunWalkWorkflow(ctx context.Context, db DBTX, arg RunWalkWorkf
 	rows, err := db.Query(ctx, RunWalkWorkflow,
 		arg.WorkflowID,
 		arg.Before,
+		arg.Least,
 		arg.MaxRows,
 		arg.WorkspaceID,
 	)
@@ -816,7 +1053,13 @@ func (q *Queries) RunWalkWorkflow(ctx context.Context, db DBTX, arg RunWalkWorkf
 	items := []RunWalkWorkflowRow{}
 	for rows.Next() {
 		var i RunWalkWorkflowRow
-		if err := rows.Scan(&i.ID, &i.WorkflowID, &i.Status); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.WorkflowID,
+			&i.Status,
+			&i.Trigger,
+			&i.CreatedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

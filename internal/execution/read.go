@@ -11,7 +11,6 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/execution/present"
-	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/wait"
@@ -78,89 +77,6 @@ func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.U
 		return nil, fmt.Errorf("read execution: %w", err)
 	}
 	return by, nil
-}
-
-// ListParams selects a page of a list (decisions 1.5).
-type ListParams struct {
-	Limit  int         // 1..100
-	Cursor string      // NextCursor of the previous page; empty for the first
-	Keys   []uuid.UUID // only executions that these keys submitted; nil: all
-}
-
-// List returns a page of the workspace's executions, newest first, without the stages of runs. It
-// returns INVALID_INPUT for an invalid cursor.
-func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (api.ComponentExecutionPage, error) {
-	page := api.ComponentExecutionPage{Data: make([]api.ComponentExecution, 0, p.Limit)}
-	before, err := cursor.Before(p.Cursor)
-	if err != nil {
-		return page, err
-	}
-	for start := time.Now(); ; {
-		more, err := s.list(ctx, workspaceID, before, p, &page)
-		if err != nil {
-			return page, err
-		}
-		if page.HasMore = more != uuid.Nil; !page.HasMore {
-			return page, nil
-		}
-		if len(page.Data) > 0 || time.Since(start) > maxWalk {
-			page.NextCursor = cursor.Encode(more[:])
-			return page, nil
-		}
-		before = more
-	}
-}
-
-// A list skips the stages of runs and the executions of other keys. It reads maxWalked rows at a
-// time. After maxWalk it returns the page even if the page is empty.
-const (
-	maxWalked = 10_000
-	maxWalk   = 500 * time.Millisecond
-)
-
-// list adds executions to a page and returns the ID after which there may be more.
-func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p ListParams, page *api.ComponentExecutionPage) (more uuid.UUID, err error) {
-	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
-		WorkspaceID: workspaceID, Before: before, AnyKey: p.Keys == nil, KeyIds: p.Keys, MaxWalked: maxWalked, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
-	})
-	if err != nil {
-		return more, fmt.Errorf("list executions: %w", err)
-	}
-	for _, row := range rows[:min(len(rows), p.Limit)] {
-		shown, err := s.openOutput(ctx, listed(row))
-		problem := present.Unopened(err)
-		if err != nil && problem == nil {
-			return more, err
-		}
-		one := present.Execution(shown)
-		one.OutputProblem = problem
-		page.Data = append(page.Data, one)
-	}
-	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
-		return page.Data[len(page.Data)-1].ID, nil
-	}
-	more, err = db.New().ExecutionGetNthID(ctx, s.db, db.ExecutionGetNthIDParams{WorkspaceID: workspaceID, Before: before, Walked: maxWalked - 1})
-	if postgres.NotFound(err) {
-		return uuid.Nil, nil
-	}
-	if err != nil {
-		return more, fmt.Errorf("list executions: %w", err)
-	}
-	return more, nil
-}
-
-// maxPageBytes limits the outputs of one page. The first execution of a page is always included.
-const maxPageBytes = 2 << 20
-
-// listed converts a row of the list to a row of one execution.
-func listed(row db.ExecutionListRow) db.ExecutionGetRow {
-	return db.ExecutionGetRow{
-		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
-		Output: row.Output, Error: row.Error, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-		CallbackURL: row.CallbackURL, CallbackSigned: row.CallbackSigned, CallbackHeaderNames: row.CallbackHeaderNames,
-		CallbackAttemptCount: row.CallbackAttemptCount, CallbackLastAttemptAt: row.CallbackLastAttemptAt,
-		CallbackDeliveredAt: row.CallbackDeliveredAt, CallbackLastError: row.CallbackLastError,
-	}
 }
 
 // Await waits until the execution is final or the window has passed, and returns the execution's

@@ -150,6 +150,30 @@ func (e ExecutionStatus) Valid() bool {
 	}
 }
 
+// Defines values for GivenRunTrigger.
+const (
+	GivenRunTriggerAPI      GivenRunTrigger = "API"
+	GivenRunTriggerRUN      GivenRunTrigger = "RUN"
+	GivenRunTriggerSCHEDULE GivenRunTrigger = "SCHEDULE"
+	GivenRunTriggerWEBHOOK  GivenRunTrigger = "WEBHOOK"
+)
+
+// Valid indicates whether the value is a known member of the GivenRunTrigger enum.
+func (e GivenRunTrigger) Valid() bool {
+	switch e {
+	case GivenRunTriggerAPI:
+		return true
+	case GivenRunTriggerRUN:
+		return true
+	case GivenRunTriggerSCHEDULE:
+		return true
+	case GivenRunTriggerWEBHOOK:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NonTerminalStageStatus.
 const (
 	NonTerminalStageStatusCREATED NonTerminalStageStatus = "CREATED"
@@ -1120,6 +1144,16 @@ type GivenRunOrigin struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RunID GivenID `json:"runId"`
 }
+
+// GivenRunTrigger What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+//
+// Examples: SCHEDULE
+type GivenRunTrigger string
+
+// GivenTime A time in RFC 3339 form.
+//
+// Examples: 2026-11-21T10:15:30Z
+type GivenTime = time.Time
 
 // ID A UUIDv7 in lower case.
 //
@@ -2682,6 +2716,16 @@ type WorkflowWarnings = []WorkflowWarning
 // After defines model for After.
 type After = int64
 
+// CreatedAfter A time in RFC 3339 form.
+//
+// Examples: 2026-11-21T10:15:30Z
+type CreatedAfter = GivenTime
+
+// CreatedBefore A time in RFC 3339 form.
+//
+// Examples: 2026-11-21T10:15:30Z
+type CreatedBefore = GivenTime
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -2689,6 +2733,12 @@ type Cursor = string
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ExecutionID = GivenID
+
+// ExecutionStatusFilter CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+// COMPLETED and FAILED are final.
+//
+// Examples: COMPLETED
+type ExecutionStatusFilter = ExecutionStatus
 
 // Force defines model for Force.
 type Force = bool
@@ -2708,6 +2758,12 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
+// ModuleFilter The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+// suggests a similar name.
+//
+// Examples: RANDOM_UUID, API_CALL
+type ModuleFilter = GivenModule
+
 // RunID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -2717,6 +2773,11 @@ type RunID = GivenID
 //
 // Examples: EXECUTING
 type RunStatusFilter = RunStatus
+
+// RunTriggerFilter What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+//
+// Examples: SCHEDULE
+type RunTriggerFilter = GivenRunTrigger
 
 // Signal defines model for Signal.
 type Signal = string
@@ -2751,7 +2812,8 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2767,10 +2829,23 @@ type ExecuteComponentParams struct {
 
 // ListComponentExecutionsParams defines parameters for ListComponentExecutions.
 type ListComponentExecutionsParams struct {
+	// Module Only executions of this component.
+	Module *ModuleFilter `form:"module,omitempty" json:"module,omitempty"`
+
+	// Status Only executions with this status.
+	Status *ExecutionStatusFilter `form:"status,omitempty" json:"status,omitempty"`
+
+	// CreatedAfter Only items that were created at this time or later. Must be before `createdBefore`.
+	CreatedAfter *CreatedAfter `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
+
+	// CreatedBefore Only items that were created before this time.
+	CreatedBefore *CreatedBefore `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
+
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2779,7 +2854,8 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2813,7 +2889,8 @@ type ListWorkflowsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2835,10 +2912,20 @@ type ListWorkflowRunsParams struct {
 	// Status Only runs with this status.
 	Status *RunStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
+	// Trigger Only runs that were started this way.
+	Trigger *RunTriggerFilter `form:"trigger,omitempty" json:"trigger,omitempty"`
+
+	// CreatedAfter Only items that were created at this time or later. Must be before `createdBefore`.
+	CreatedAfter *CreatedAfter `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
+
+	// CreatedBefore Only items that were created before this time.
+	CreatedBefore *CreatedBefore `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
+
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2859,7 +2946,8 @@ type ListRunEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2868,7 +2956,8 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -3091,8 +3180,11 @@ type ClientInterface interface {
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
 	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
-	// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
-	// true.
+	// key or with a key that it replaced by rotation.
+	//
+	// Executions must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because
+	// the outputs of one page are limited. A page may even be empty if nearly all executions are skipped: for a key
+	// that is restricted to some workflows, for `status=COMPLETED`, and for several filters together.
 	//
 	// Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 	ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3200,8 +3292,12 @@ type ClientInterface interface {
 	// ListWorkflowRuns List runs
 	//
 	// The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-	// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
-	// none, although `hasMore` is true.
+	// restricted to some workflows sees only runs of those workflows.
+	//
+	// Runs must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because the
+	// inputs and outputs of one page are limited. A page may even be empty if nearly all runs are skipped: for a key
+	// that is restricted to some workflows, for `status=COMPLETED`, for `trigger=API`, and for several filters
+	// together.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions (the `ListWorkflowRuns` operationId).
 	ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3577,8 +3673,11 @@ func (c *Client) ExecuteComponent(ctx context.Context, params *ExecuteComponentP
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
 // shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
-// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
-// true.
+// key or with a key that it replaced by rotation.
+//
+// Executions must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because
+// the outputs of one page are limited. A page may even be empty if nearly all executions are skipped: for a key
+// that is restricted to some workflows, for `status=COMPLETED`, and for several filters together.
 //
 // Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 func (c *Client) ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3786,8 +3885,12 @@ func (c *Client) CreateWorkflow(ctx context.Context, params *CreateWorkflowParam
 // ListWorkflowRuns List runs
 //
 // The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
-// none, although `hasMore` is true.
+// restricted to some workflows sees only runs of those workflows.
+//
+// Runs must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because the
+// inputs and outputs of one page are limited. A page may even be empty if nearly all runs are skipped: for a key
+// that is restricted to some workflows, for `status=COMPLETED`, for `trigger=API`, and for several filters
+// together.
 //
 // Corresponds with GET /v1/sdk/workflows/executions (the `ListWorkflowRuns` operationId).
 func (c *Client) ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4420,6 +4523,54 @@ func NewListComponentExecutionsRequest(server string, params *ListComponentExecu
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.Module != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "module", *params.Module, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedAfter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "createdAfter", *params.CreatedAfter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedBefore != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "createdBefore", *params.CreatedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
@@ -4961,6 +5112,42 @@ func NewListWorkflowRunsRequest(server string, params *ListWorkflowRunsParams) (
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Trigger != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "trigger", *params.Trigger, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedAfter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "createdAfter", *params.CreatedAfter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedBefore != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "createdBefore", *params.CreatedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -5918,8 +6105,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
 	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
-	// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
-	// true.
+	// key or with a key that it replaced by rotation.
+	//
+	// Executions must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because
+	// the outputs of one page are limited. A page may even be empty if nearly all executions are skipped: for a key
+	// that is restricted to some workflows, for `status=COMPLETED`, and for several filters together.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6043,8 +6233,12 @@ type ClientWithResponsesInterface interface {
 	// ListWorkflowRunsWithResponse List runs
 	//
 	// The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-	// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
-	// none, although `hasMore` is true.
+	// restricted to some workflows sees only runs of those workflows.
+	//
+	// Runs must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because the
+	// inputs and outputs of one page are limited. A page may even be empty if nearly all runs are skipped: for a key
+	// that is restricted to some workflows, for `status=COMPLETED`, for `trigger=API`, and for several filters
+	// together.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7862,8 +8056,11 @@ func (c *ClientWithResponses) ExecuteComponentWithResponse(ctx context.Context, 
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
 // shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
-// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
-// true.
+// key or with a key that it replaced by rotation.
+//
+// Executions must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because
+// the outputs of one page are limited. A page may even be empty if nearly all executions are skipped: for a key
+// that is restricted to some workflows, for `status=COMPLETED`, and for several filters together.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -8047,8 +8244,12 @@ func (c *ClientWithResponses) CreateWorkflowWithResponse(ctx context.Context, pa
 // ListWorkflowRunsWithResponse List runs
 //
 // The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
-// none, although `hasMore` is true.
+// restricted to some workflows sees only runs of those workflows.
+//
+// Runs must match all filters. A page may hold fewer items than `limit` although `hasMore` is true, because the
+// inputs and outputs of one page are limited. A page may even be empty if nearly all runs are skipped: for a key
+// that is restricted to some workflows, for `status=COMPLETED`, for `trigger=API`, and for several filters
+// together.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -2,16 +2,15 @@ package callback
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/cursor"
 )
 
 const (
@@ -106,7 +105,7 @@ func (d *Deliverer) requeue(ctx context.Context, rows []db.CallbackListStrandedR
 func (d *Deliverer) erase(ctx context.Context, now time.Time) error {
 	for {
 		n, err := db.New().CallbackEraseSecrets(ctx, d.DB, db.CallbackEraseSecretsParams{
-			Recent: idAt(now.Add(-secretsAfterDelivery)), Old: idAt(now.Add(-secretsAfterEnd)),
+			Recent: cursor.LeastID(now.Add(-secretsAfterDelivery)), Old: cursor.LeastID(now.Add(-secretsAfterEnd)),
 			AfterDelivery: secretsAfterDelivery, MaxRows: eraseBatch,
 		})
 		if err != nil {
@@ -116,11 +115,4 @@ func (d *Deliverer) erase(ctx context.Context, now time.Time) error {
 			return nil
 		}
 	}
-}
-
-// idAt returns the smallest UUIDv7 of the specified time.
-func idAt(at time.Time) uuid.UUID {
-	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)
-	return id
 }

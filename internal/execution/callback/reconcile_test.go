@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
@@ -74,7 +75,7 @@ func TestSecretsAreErasedWhenNoDeliveryNeedsThem(t *testing.T) {
 		"delivered after a week": {12 * day, "DELIVERED", 5 * day, true},
 	} {
 		f := b.accept(t, wish{url: "https://example.com/", secret: &secret})[0]
-		id := idAt(now.Add(-c.age))
+		id := cursor.LeastID(now.Add(-c.age))
 		copy(id[8:], f.ID[8:])
 		var at *time.Time
 		if c.delivered > 0 {
@@ -101,7 +102,7 @@ func TestSecretsOfAReplayThatStartsMeanwhileAreKept(t *testing.T) {
 	secret := "s"
 	f := b.accept(t, wish{url: "https://example.com/", secret: &secret})[0]
 	now := time.Now()
-	id := idAt(now.Add(-5 * 24 * time.Hour))
+	id := cursor.LeastID(now.Add(-5 * 24 * time.Hour))
 	if err := b.rename(t, f, id.String(), "DELIVERED", new(now.Add(-4*24*time.Hour))); err != nil {
 		t.Fatal(err)
 	}

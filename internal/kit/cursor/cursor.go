@@ -35,7 +35,7 @@ func Decode(text string, size int) ([]byte, error) {
 // both releases can serve the same list during an upgrade.
 const SendBound = false
 
-// Scope identifies the list and the owner that a bound cursor belongs to.
+// Scope identifies the list, its filters and its owner, which a bound cursor belongs to.
 type Scope []byte
 
 const scopeSize = 8
@@ -45,7 +45,7 @@ const scopeSize = 8
 const bound = 0xFF
 
 // NewScope returns the scope of a list of the owner: a workspace, or a person for the list of their
-// workspaces.
+// workspaces. list names the list and its filters.
 func NewScope(list string, ownerID uuid.UUID) Scope {
 	sum := sha256.Sum256(append(ownerID[:], list...))
 	return sum[:scopeSize]
@@ -62,6 +62,14 @@ func (s Scope) Bind(text string) *string {
 func (s Scope) Check(text string) error {
 	scope, _, err := split(text)
 	if err != nil || scope != nil && !bytes.Equal(scope, s) {
+		return invalid()
+	}
+	return nil
+}
+
+// CheckBound is like Check, but returns INVALID_INPUT for a cursor that isn't bound as well.
+func (s Scope) CheckBound(text string) error {
+	if scope, _, err := split(text); err != nil || !bytes.Equal(scope, s) {
 		return invalid()
 	}
 	return nil
@@ -91,7 +99,7 @@ func DecodeName(text string) (string, error) {
 var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
 func invalid() error {
-	return fault.Invalid("/query/cursor", "The cursor is not valid for this list. Use the nextCursor of its last page, or leave it out.")
+	return fault.Invalid("/query/cursor", "The cursor is not valid for this list and these filters. Use the nextCursor of its last page, or leave it out.")
 }
 
 // Before returns the upper bound for the IDs of a page with the newest first: the ID in the

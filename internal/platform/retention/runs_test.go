@@ -171,6 +171,20 @@ func TestListsOfRunsReadOnlyTheirPage(t *testing.T) {
 	}
 }
 
+// newest returns the IDs of the newest rows of a table.
+func (b *books) newest(t *testing.T, table string, limit int) []uuid.UUID {
+	t.Helper()
+	rows, err := b.owner.Query(t.Context(), "SELECT id FROM "+table+" ORDER BY id DESC LIMIT $1", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
 // The rule must hold however many other rows exist, even before the planner has statistics.
 func TestPagesReadOnlyTheirRows(t *testing.T) {
 	b := open(t)
@@ -183,17 +197,13 @@ func TestPagesReadOnlyTheirRows(t *testing.T) {
 	b.exec(t, `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, iteration, status, created_at, updated_at, finished_at)
 		SELECT $1, $2, gen_random_uuid(), 'many', 'HASH', '', ARRAY[n], 'COMPLETED', now(), now(), now() FROM generate_series(1, 3000) AS n`, b.workspace, large)
 	q, ctx := db.New(), t.Context()
-	rows, err := b.owner.Query(ctx, "SELECT id FROM workflow_runs ORDER BY id DESC LIMIT 101")
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		t.Fatal(err)
-	}
+	runs, executions := b.newest(t, "workflow_runs", 101), b.newest(t, "component_executions", 101)
 	pages := map[string]func(r *recorder){
-		"ExecutionList": func(r *recorder) {
-			_, _ = q.ExecutionList(ctx, r, db.ExecutionListParams{WorkspaceID: b.workspace, Before: uuid.Max, AnyKey: true, MaxWalked: 1000, MaxRows: 101, MaxBytes: 1 << 20})
+		"ExecutionWalk": func(r *recorder) {
+			_, _ = q.ExecutionWalk(ctx, r, db.ExecutionWalkParams{WorkspaceID: b.workspace, Before: uuid.Max, MaxRows: 101})
+		},
+		"ExecutionListMany": func(r *recorder) {
+			_, _ = q.ExecutionListMany(ctx, r, db.ExecutionListManyParams{WorkspaceID: b.workspace, Ids: executions, MaxBytes: 1 << 20})
 		},
 		"RunWalk": func(r *recorder) {
 			_, _ = q.RunWalk(ctx, r, db.RunWalkParams{WorkspaceID: b.workspace, Before: uuid.Max, MaxRows: 101})

@@ -116,9 +116,14 @@ func (s *Server) checkSees(ctx context.Context, executionID uuid.UUID) error {
 
 // ListComponentExecutions returns one page of the executions that the key may see.
 func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListComponentExecutionsRequestObject) (api.ListComponentExecutionsResponseObject, error) {
-	principal := callOf(ctx).principal
+	principal, params := callOf(ctx).principal, request.Params
+	created, err := createdIn(params.CreatedAfter, params.CreatedBefore)
+	if err != nil {
+		return nil, err
+	}
 	page, err := s.Executions.List(ctx, principal.WorkspaceID, execution.ListParams{
-		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: visibleKeys(principal),
+		Limit: limit(params.Limit), Cursor: value(params.Cursor), Keys: visibleKeys(principal),
+		Module: value(params.Module), Status: value(params.Status), Created: created,
 	})
 	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err

@@ -252,6 +252,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if err != nil {
 		return fault.New(fault.NotFound, "There is nothing at this path.")
 	}
+	call.query = query
 	if call.media = protocol.Choose(r.Header.Values("Accept"), operation.Media); call.media == "" {
 		return fault.New(fault.NotAcceptable, "This operation responds only with %s. Change the Accept header.", strings.Join(operation.Media, " or "))
 	}

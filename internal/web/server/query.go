@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
@@ -27,10 +29,15 @@ func checkParameters(r *http.Request, operation *contract.Operation, query url.V
 		}
 		switch name {
 		case "cursor":
-			err = contract.Together(err, checkCursor(operation.ID, callOf(r.Context()).owner(), query.Get(name)))
+			err = contract.Together(err, checkCursor(operation, callOf(r.Context()).owner(), query))
 		case "from":
 			if !faulty(err, "/query/to") {
 				err = contract.Together(err, billing.CheckDays(day(query, "from"), day(query, "to")))
+			}
+		case "createdAfter":
+			if !faulty(err, "/query/createdBefore") {
+				_, wrong := createdIn(query.Get(name), query.Get("createdBefore"))
+				err = contract.Together(err, wrong)
 			}
 		}
 	}
@@ -46,28 +53,89 @@ var positions = map[string]int{
 	"listWorkspaces": 16,
 }
 
-// checkCursor returns INVALID_INPUT if text is not a cursor of the owner's list that the operation
-// returns.
-func checkCursor(operation string, ownerID uuid.UUID, text string) error {
-	if err := cursor.NewScope(operation, ownerID).Check(text); err != nil {
+// filters are the query parameters that select the items of a list, in the order of their names.
+var filters = []string{"createdAfter", "createdBefore", "module", "status", "trigger", "workflowId"}
+
+// newFilters are the filters that the previous release doesn't know, by their operations. A cursor of
+// a request with one of them is always bound, because that release can't serve the request anyway.
+var newFilters = map[string][]string{
+	"listComponentExecutions": {"createdAfter", "createdBefore", "module", "status"},
+	"listWorkflowRuns":        {"createdAfter", "createdBefore", "trigger"},
+}
+
+// cursorScope returns the scope of the cursors of a request: its list, owner and filters. It also
+// reports whether these cursors are always bound.
+func cursorScope(operation *contract.Operation, ownerID uuid.UUID, query url.Values) (scope cursor.Scope, bound bool) {
+	list := operation.ID
+	for _, name := range filters {
+		if !query.Has(name) || !slices.Contains(operation.Parameters(), name) {
+			continue
+		}
+		filter := query.Get(name)
+		if at, err := timestamp.Parse(filter); err == nil {
+			filter = at.UTC().Format(time.RFC3339Nano)
+		}
+		if name == "workflowId" {
+			filter = strings.ToLower(filter)
+		}
+		list += "&" + name + "=" + filter
+		bound = bound || slices.Contains(newFilters[operation.ID], name)
+	}
+	return cursor.NewScope(list, ownerID), bound
+}
+
+// checkCursor returns INVALID_INPUT if the cursor of the query is not a cursor of the owner's list
+// that the operation returns, with the same filters.
+func checkCursor(operation *contract.Operation, ownerID uuid.UUID, query url.Values) error {
+	text := query.Get("cursor")
+	scope, bound := cursorScope(operation, ownerID, query)
+	check := scope.Check
+	if bound {
+		check = scope.CheckBound
+	}
+	if err := check(text); err != nil {
 		return err
 	}
 	var err error
-	if operation == "listComponents" {
+	if operation.ID == "listComponents" {
 		_, err = cursor.DecodeName(text)
 	} else {
-		_, err = cursor.Decode(text, positions[operation])
+		_, err = cursor.Decode(text, positions[operation.ID])
 	}
 	return err
 }
 
-// bind returns the cursor of the next page, bound to the list and its owner if BindCursors is set.
+// bind returns the cursor of the next page, bound to its scope if BindCursors is set or if the
+// request has a new filter.
 func (s *Server) bind(ctx context.Context, next *string) *string {
-	if next == nil || !s.BindCursors {
-		return next
+	if next == nil {
+		return nil
 	}
 	call := callOf(ctx)
-	return cursor.NewScope(call.operation.ID, call.owner()).Bind(*next)
+	scope, bound := cursorScope(call.operation, call.owner(), call.query)
+	if bound || s.BindCursors {
+		return scope.Bind(*next)
+	}
+	return next
+}
+
+// createdIn returns the period of the parameters createdAfter and createdBefore, which are empty if
+// they are missing. It returns INVALID_INPUT for an invalid time and for an empty period.
+func createdIn(after, before string) (period cursor.Created, err error) {
+	for _, bound := range []struct {
+		pointer, text string
+		at            **time.Time
+	}{{"/query/createdAfter", after, &period.After}, {"/query/createdBefore", before, &period.Before}} {
+		if bound.text == "" {
+			continue
+		}
+		at, err := timestamp.Parse(bound.text)
+		if err != nil {
+			return period, fault.InvalidAt(bound.pointer, "%s", err)
+		}
+		*bound.at = &at
+	}
+	return period, period.Check()
 }
 
 // faulty reports whether err has a fault at the pointer.

@@ -22,7 +22,8 @@ import (
 var wrongQueries = map[string]string{
 	"limit=0": "/query/limit", "limit=101": "/query/limit", "limit=x": "/query/limit",
 	"status=NONE": "/query/status", "workflowId=1": "/query/workflowId", "after=-1": "/query/after", "from=1": "/query/from", "to=1": "/query/to",
-	"from=2026-02-01&to=2026-01-01": "/query/from", "cursor=zz": "/query/cursor", "cursor=!": "/query/cursor", "cursor=": "/query/cursor",
+	"from=2026-02-01&to=2026-01-01": "/query/from", "trigger=CRON": "/query/trigger", "createdAfter=1": "/query/createdAfter", "createdBefore=1": "/query/createdBefore",
+	"createdAfter=2026-01-01T00:00:00Z&createdBefore=2026-01-01T00:00:00Z": "/query/createdAfter", "cursor=zz": "/query/cursor", "cursor=!": "/query/cursor", "cursor=": "/query/cursor",
 }
 
 func TestAllFaultsOfAQueryAreReportedTogether(t *testing.T) {
@@ -38,7 +39,7 @@ func TestAllFaultsOfAQueryAreReportedTogether(t *testing.T) {
 		}
 		for first, at := range wrongQueries {
 			for second, other := range wrongQueries {
-				if at >= other || !knows(o.Parameters(), first) || !knows(o.Parameters(), second) || at == "/query/from" && other == "/query/to" {
+				if at >= other || !knows(o.Parameters(), first) || !knows(o.Parameters(), second) || at == "/query/from" && other == "/query/to" || at == "/query/createdAfter" && other == "/query/createdBefore" {
 					continue
 				}
 				pairs++
@@ -75,7 +76,7 @@ func TestEveryListChecksItsCursor(t *testing.T) {
 		if !slices.Contains(o.Parameters(), "cursor") {
 			continue
 		}
-		if checkCursor(o.ID, uuid.Max, *cursor.Encode(nil)) == nil {
+		if checkCursor(o, uuid.Max, url.Values{"cursor": {*cursor.Encode(nil)}}) == nil {
 			t.Errorf("%s: accepted a cursor without a position", o.ID)
 		}
 	}

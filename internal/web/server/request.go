@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -34,6 +35,7 @@ type call struct {
 	header    http.Header         // of a delivery to a hook, which verifies it
 	body      *protocol.Body      // as received; nil if the request has no body
 	sent      []byte              // body as received, of a public operation
+	query     url.Values          // parameters in the URL
 	failed    fault.Code
 	media     string             // negotiated media type of a 200 response
 	gzip      bool               // the client accepts gzip

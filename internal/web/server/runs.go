@@ -89,12 +89,14 @@ func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowReq
 
 // ListWorkflowRuns returns one page of runs of the workflows that the key may use.
 func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowRunsRequestObject) (api.ListWorkflowRunsResponseObject, error) {
-	p, err := listParams(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
+	params := request.Params
+	p, err := listParams(ctx, params.Limit, params.Cursor, params.WorkflowID)
 	if err != nil {
 		return nil, err
 	}
-	if request.Params.Status != nil {
-		p.Status = new(string(*request.Params.Status))
+	p.Status, p.Trigger = value(params.Status), string(value(params.Trigger))
+	if p.Created, err = createdIn(params.CreatedAfter, params.CreatedBefore); err != nil {
+		return nil, err
 	}
 	page, err := s.Runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
 	page.NextCursor = s.bind(ctx, page.NextCursor)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -169,93 +168,6 @@ func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunS
 			}
 		}
 	}
-}
-
-// ListParams selects a page of a list (decisions 1.5).
-type ListParams struct {
-	Limit      int
-	Cursor     string
-	WorkflowID *uuid.UUID  // only runs of this workflow; nil: all
-	Allowed    []uuid.UUID // only runs of these workflows; empty: all
-	Status     *string     // only runs with this status; nil: all
-}
-
-// List returns a page of the workspace's runs, newest first. It returns INVALID_INPUT for an
-// invalid cursor.
-func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (page api.WorkflowRunPage, err error) {
-	before, err := cursor.Before(p.Cursor)
-	if err != nil {
-		return page, err
-	}
-	ids, more, err := s.pageIDs(ctx, workspaceID, before, p)
-	if err != nil {
-		return page, fmt.Errorf("list runs: %w", err)
-	}
-	rows, err := db.New().RunListMany(ctx, s.API, db.RunListManyParams{WorkspaceID: workspaceID, Ids: ids, MaxBytes: maxPageBytes})
-	if err != nil {
-		return page, fmt.Errorf("list runs: %w", err)
-	}
-	page.Data = make([]api.WorkflowRun, len(rows))
-	for i, row := range rows {
-		if page.Data[i], err = s.record(ctx, workspaceID, db.RunGetRow(row)); err != nil {
-			return page, err
-		}
-	}
-	if len(rows) > 0 && len(rows) < len(ids) {
-		more = rows[len(rows)-1].ID
-	}
-	if more != uuid.Nil {
-		page.HasMore, page.NextCursor = true, cursor.Encode(more[:])
-	}
-	return page, nil
-}
-
-// A list that skips runs reads maxWalked rows at a time. After maxWalk it returns the page even if
-// the page is not full.
-const (
-	maxWalked = 5_000
-	maxWalk   = 500 * time.Millisecond
-)
-
-// pageIDs returns the IDs of the runs of a page, and the ID of the run after which the next page
-// starts. The second result is uuid.Nil if this page is the last.
-func (s *Service) pageIDs(ctx context.Context, workspaceID, before uuid.UUID, p ListParams) (ids []uuid.UUID, more uuid.UUID, err error) {
-	for most, started := p.Limit+1, time.Now(); ; most = maxWalked {
-		rows, err := s.walk(ctx, workspaceID, before, p.WorkflowID, int32(most))
-		if err != nil {
-			return nil, more, err
-		}
-		for _, row := range rows {
-			before = row.ID
-			if p.Status != nil && string(row.Status) != *p.Status || len(p.Allowed) > 0 && !slices.Contains(p.Allowed, row.WorkflowID) {
-				continue
-			}
-			if len(ids) == p.Limit {
-				return ids, ids[p.Limit-1], nil
-			}
-			ids = append(ids, row.ID)
-		}
-		if len(rows) < most {
-			return ids, uuid.Nil, nil
-		}
-		if time.Since(started) > maxWalk {
-			return ids, before, nil
-		}
-	}
-}
-
-// walk returns runs that are older than the run beforeID, newest first. If workflowID is not nil,
-// it returns only runs of that workflow.
-func (s *Service) walk(ctx context.Context, workspaceID, beforeID uuid.UUID, workflowID *uuid.UUID, most int32) ([]db.RunWalkRow, error) {
-	if workflowID == nil {
-		return db.New().RunWalk(ctx, s.API, db.RunWalkParams{WorkspaceID: workspaceID, Before: beforeID, MaxRows: most})
-	}
-	rows, err := db.New().RunWalkWorkflow(ctx, s.API, db.RunWalkWorkflowParams{WorkspaceID: workspaceID, WorkflowID: *workflowID, Before: beforeID, MaxRows: most})
-	walked := make([]db.RunWalkRow, len(rows))
-	for i, row := range rows {
-		walked[i] = db.RunWalkRow(row)
-	}
-	return walked, err
 }
 
 // StagePage returns a page of a run's stages, in the order in which they were created.
