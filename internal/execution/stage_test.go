@@ -268,7 +268,7 @@ func TestAStageHasItsOwnTimeout(t *testing.T) {
 	}
 }
 
-// A list finds executions that are older than any number of stages.
+// A page is full, however many stages are newer than its executions.
 func TestAListSkipsStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -280,14 +280,6 @@ func TestAListSkipsStages(t *testing.T) {
 	page, err := n.service.List(t.Context(), b.workspace, execution.ListParams{Limit: 20})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for range 10 { // one page may have taken too long to find the execution
-		if len(page.Data) > 0 || page.NextCursor == nil {
-			break
-		}
-		if page, err = n.service.List(t.Context(), b.workspace, execution.ListParams{Limit: 20, Cursor: *page.NextCursor}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if len(page.Data) != 1 || page.Data[0].ID != old || page.HasMore {
 		t.Errorf("listed are %+v", page)
