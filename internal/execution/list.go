@@ -52,6 +52,12 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if err != nil {
 		return page, fmt.Errorf("list executions: %w", err)
 	}
+	if len(rows) > 0 && len(rows) < len(ids) {
+		more = rows[len(rows)-1].ID
+	}
+	rows = slices.DeleteFunc(rows, func(row db.ExecutionListManyRow) bool { // changed since the walk
+		return p.Status != "" && row.Status != p.Status
+	})
 	page.Data = make([]api.ComponentExecution, len(rows))
 	for i, row := range rows {
 		shown, err := s.openOutput(ctx, db.ExecutionGetRow(row))
@@ -61,9 +67,6 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 		}
 		page.Data[i] = present.Execution(shown)
 		page.Data[i].OutputProblem = problem
-	}
-	if len(rows) > 0 && len(rows) < len(ids) {
-		more = rows[len(rows)-1].ID
 	}
 	if more != uuid.Nil {
 		page.HasMore, page.NextCursor = true, cursor.Encode(more[:])

@@ -31,7 +31,7 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 			p.kind = kind
 		}
 	}
-	if p.kind == "string" && source.Pattern == "" && source.Format == "" && len(source.Enum) == 0 && source.MinLength == 0 {
+	if p.kind == "string" && source.Pattern == "" && source.Format == "" && len(source.Enum) == 0 && (source.MinLength == 0 || p.in != openapi3.ParameterInQuery) {
 		return p, nil
 	}
 	var pointer string

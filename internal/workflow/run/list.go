@@ -52,14 +52,17 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if err != nil {
 		return page, fmt.Errorf("list runs: %w", err)
 	}
+	if len(rows) > 0 && len(rows) < len(ids) {
+		more = rows[len(rows)-1].ID
+	}
+	rows = slices.DeleteFunc(rows, func(row db.RunListManyRow) bool { // changed since the walk
+		return p.Status != "" && row.Status != p.Status
+	})
 	page.Data = make([]api.WorkflowRun, len(rows))
 	for i, row := range rows {
 		if page.Data[i], err = s.record(ctx, workspaceID, db.RunGetRow(row)); err != nil {
 			return page, err
 		}
-	}
-	if len(rows) > 0 && len(rows) < len(ids) {
-		more = rows[len(rows)-1].ID
 	}
 	if more != uuid.Nil {
 		page.HasMore, page.NextCursor = true, cursor.Encode(more[:])
