@@ -29,7 +29,7 @@ RACED := /internal/(account/(auth|billing|ratelimit)|component|execution(/callba
 # Go caches a test result until one of the package's dependencies changes. The packages of PROGRAMS
 # and LOAD depend on files that Go does not track, so they always run, one package of each list at a
 # time: PROGRAMS start browsers and compilers, LOAD starts many Weft processes.
-PROGRAMS := ./conformance ./conformance/judges ./internal/web/portal ./internal/web/console
+PROGRAMS := ./conformance ./conformance/judges ./internal/web/portal ./internal/web/console ./internal/web/settings
 LOAD     := ./internal/program/chaos ./internal/program/cli ./internal/program/app ./internal/local/devdb ./gen
 # The slowest ones of the other packages start first, so that neither runs alone at the end.
 CACHED   := echo ./internal/workflow/run ./internal/execution; go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD))"

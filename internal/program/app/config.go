@@ -21,8 +21,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/retention"
 	"github.com/weft-automation/weft/internal/secret/seal"
-	"github.com/weft-automation/weft/internal/web/console"
 	"github.com/weft-automation/weft/internal/web/server"
+	"github.com/weft-automation/weft/internal/web/settings"
 )
 
 // Config holds all settings of a process. Its zero value is not usable: get one from ConfigFromEnv,
@@ -82,7 +82,7 @@ type Config struct {
 	now func() time.Time
 
 	// ticket signs in the person who started weft dev; nil: GET /open doesn't exist.
-	ticket *console.Ticket
+	ticket *settings.Ticket
 
 	// beforeServing runs once everything is built and the addresses are bound, before the process
 	// responds to the first request.

@@ -16,14 +16,14 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// page is a list with a cursor, and the cursor that it sent.
-type page struct {
+// listPage is a list with a cursor, and the cursor that it sent.
+type listPage struct {
 	operation
 	next string
 }
 
 // pagesOf returns every list with a cursor, and the cursor after its first item.
-func (n *tenant) pagesOf(t *testing.T, ids map[string]string) (all []page) {
+func (n *tenant) pagesOf(t *testing.T, ids map[string]string) (all []listPage) {
 	t.Helper()
 	for _, o := range operations(t) {
 		if !o.cursor {
@@ -37,14 +37,14 @@ func (n *tenant) pagesOf(t *testing.T, ids map[string]string) (all []page) {
 		if got.NextCursor == nil {
 			t.Fatalf("%s: the tenant has only %d items, so the list sends no cursor. Add one to listed", o.id, len(got.Data))
 		}
-		all = append(all, page{o, *got.NextCursor})
+		all = append(all, listPage{o, *got.NextCursor})
 	}
 	return all
 }
 
 // wants sends the request of a list with the cursor, and checks the status of the response. Only the
 // cursor of a rejected request may be wrong.
-func (n *tenant) wants(t *testing.T, p page, ids map[string]string, next, what string, status int) {
+func (n *tenant) wants(t *testing.T, p listPage, ids map[string]string, next, what string, status int) {
 	t.Helper()
 	got := n.send(t, p.operation, ids, "?limit=1&cursor="+next)
 	if got.status != status || status == http.StatusBadRequest && !strings.Contains(got.body, `"/query/cursor"`) {

@@ -29,8 +29,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/devdb"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/web/console"
 	"github.com/weft-automation/weft/internal/web/contract"
+	"github.com/weft-automation/weft/internal/web/settings"
 )
 
 // DevConfig holds the settings of `weft dev`.
@@ -129,7 +129,7 @@ func (dev DevConfig) config() Config {
 // service reports ready.
 func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) error {
 	found := dev.findCredentials(ctx, cfg.DatabaseURL)
-	cfg.ticket = &console.Ticket{}
+	cfg.ticket = &settings.Ticket{}
 	var c client.Credentials
 	cfg.beforeServing = func(ctx context.Context, a *App) (err error) {
 		if c, err = found(); err != nil {

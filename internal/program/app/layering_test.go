@@ -216,13 +216,11 @@ var places = map[string]place{
 		level: 6, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/web/catalog", "internal/kit/fault", "internal/web/protocol", "internal/web/style", "internal/secret/signcheck", "internal/account/plan"}, outside: []string{"github.com/oasdiff/yaml3", "github.com/yuin/goldmark"},
 		why: "the docs: guides, and pages generated from the spec, the catalogue, the signing kit and the clients",
 	},
-	"internal/web/style":   {level: 0, why: "the colors, fonts and sizes of all pages"},
-	"internal/web/diagram": {level: 0, why: "graphs as pictures; pure, and independent of runs"},
-	"internal/web/console": {
-		level:   9,
-		inside:  []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/component/graph", "internal/web/contract", "internal/kit/credit", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/web/diagram", "internal/web/style", "internal/web/protocol", "internal/account/person", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/kit/timestamp", "internal/account/workspace", "internal/workflow", "internal/workflow/orchestrator", "internal/workflow/run"},
-		outside: []string{ids}, why: "the pages of the console and the settings; no SQL, no API",
-	},
+	"internal/web/style":    {level: 0, why: "the colors, fonts and sizes of all pages"},
+	"internal/web/diagram":  {level: 0, why: "graphs as pictures; pure, and independent of runs"},
+	"internal/web/page":     {level: 7, inside: []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/person", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/postgres", "internal/web/protocol", "internal/web/style"}, outside: []string{ids}, why: "what all pages for people have in common"},
+	"internal/web/settings": {level: 8, inside: []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/web/contract", "internal/kit/fault", "internal/web/page", "internal/web/protocol", "internal/account/person", "internal/account/workspace", "internal/workflow"}, outside: []string{ids}, why: "the pages of the settings; no SQL, no API"},
+	"internal/web/console":  {level: 9, inside: []string{"gen/api", "internal/component/graph", "internal/kit/credit", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/web/contract", "internal/web/diagram", "internal/web/page", "internal/account/person", "internal/platform/idempotency", "internal/platform/notify", "internal/workflow", "internal/workflow/orchestrator", "internal/workflow/run"}, outside: []string{ids}, why: "the pages of the console; no SQL, no API"},
 	"internal/web/server": {
 		level:   10,
 		inside:  []string{"gen/api", "internal/platform/throttle", "internal/platform/budget", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/execution/callback", "internal/web/catalog", "internal/component", "internal/web/contract", "internal/kit/cursor", "internal/kit/credit", "internal/platform/egress", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/web/protocol", "internal/workflow/changes", "internal/workflow/hook", "internal/platform/idempotency", "internal/platform/notify", "internal/account/person", "internal/web/portal", "internal/account/ratelimit", "internal/execution/present", "internal/workflow/run", "internal/workflow/schedule", "internal/platform/sse", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/platform/postgres", "internal/workflow", "internal/account/workspace"},
@@ -239,20 +237,15 @@ var places = map[string]place{
 	"internal/local/workflowfile": {level: 3, inside: []string{"internal/kit/strictjson"}, outside: []string{"github.com/oasdiff/yaml3"}, why: "workflows as files for people; independent of the API's client"},
 	"internal/local/demo":         {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
 
-	"internal/program/rotation": {
-		level: 10, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx},
-		why: "re-encryption under another master key",
-	},
-	"internal/program/app":   {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces, "github.com/KimMachineGun/automemlimit"}, why: "construction, and the order of start and stop"},
-	"internal/program/bench": {level: 14, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
-	"internal/program/conformseed": {
-		level: 12, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres"}, outside: []string{ids, pgx},
-		why: "server-side data for the conformance cases",
-	},
-	"internal/program/prose": {level: 0, why: "the check of texts against the writing style"},
-	"internal/program/dist":  {level: 0, why: "the packages that users install; no part of the service"},
-	"internal/program/chaos": {level: 12, why: "only tests: faults under load"},
-	"internal/program/cli":   {level: 13, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "github.com/itchyny/gojq", "github.com/sergi/go-diff", "golang.org/x/net/netutil", "golang.org/x/sys/unix"}, why: "one file for each command"},
+	"internal/program/rotation":    {level: 10, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "re-encryption under another master key"},
+	"internal/program/pagetest":    {level: 12, inside: []string{"internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/kit/credit", "internal/kit/waittest", "internal/local/pgtest", "internal/platform/postgres", "internal/platform/telemetry", "internal/program/app"}, outside: []string{ids, pgx}, why: "a Weft and a browser for tests of pages", tests: true},
+	"internal/program/app":         {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces, "github.com/KimMachineGun/automemlimit"}, why: "construction, and the order of start and stop"},
+	"internal/program/bench":       {level: 14, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
+	"internal/program/conformseed": {level: 12, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "server-side data for the conformance cases"},
+	"internal/program/prose":       {level: 0, why: "the check of texts against the writing style"},
+	"internal/program/dist":        {level: 0, why: "the packages that users install; no part of the service"},
+	"internal/program/chaos":       {level: 12, why: "only tests: faults under load"},
+	"internal/program/cli":         {level: 13, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "github.com/itchyny/gojq", "github.com/sergi/go-diff", "golang.org/x/net/netutil", "golang.org/x/sys/unix"}, why: "one file for each command"},
 
 	// The contract, tested from outside, and files that users copy or import.
 	"conformance/clients":            {level: 0, why: "the clients: files to copy"},

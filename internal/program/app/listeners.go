@@ -19,8 +19,10 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/console"
+	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/web/portal"
 	"github.com/weft-automation/weft/internal/web/server"
+	"github.com/weft-automation/weft/internal/web/settings"
 )
 
 // endpoint is a listener and its HTTP server. The zero value listens nowhere.
@@ -79,13 +81,13 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
 		memory := server.NewMemory(cmp.Or(a.cfg.BufferMemory, server.DefaultMemory))
 		a.metrics.WatchMemory(memory.Held)
-		pages, err := console.Handler(console.Deps{People: a.people, Workspaces: workspaces, Keys: keys, Workflows: a.workflows, Runs: a.runs, Credits: credits, Audit: a.book, Proxies: proxies, Log: a.log})
+		pages, err := a.pages(keys, workspaces, credits, proxies)
 		if err != nil {
 			return err
 		}
 		var opened http.Handler
 		if a.cfg.ticket != nil {
-			opened = console.OpenHandler(a.cfg.ticket, a.people, proxies, a.log)
+			opened = settings.OpenHandler(a.cfg.ticket, a.people, proxies, a.log)
 		}
 		listed := catalog.New(registry)
 		handler, err := server.New(server.Deps{
@@ -120,6 +122,19 @@ func (a *App) buildListeners(registry *component.Registry) error {
 	mux.Handle("GET /metrics", a.metrics.Handler())
 	a.ops, err = open(a.cfg.OpsAddr, mux, server.Connections{Max: opsConnections, PerAddress: opsConnections, Log: a.log})
 	return err
+}
+
+// pages returns the pages for people.
+func (a *App) pages(keys *auth.Keys, workspaces *workspace.Service, credits billing.Reader, proxies auth.Proxies) (*http.ServeMux, error) {
+	common := page.Deps{People: a.people, Audit: a.book, Proxies: proxies, Log: a.log}
+	mux, err := page.NewMux(common)
+	if err != nil {
+		return nil, err
+	}
+	return mux, errors.Join(
+		console.Mount(mux, console.Deps{Page: common, Workflows: a.workflows, Runs: a.runs}),
+		settings.Mount(mux, settings.Deps{Page: common, Workspaces: workspaces, Keys: keys, Workflows: a.workflows, Credits: credits}),
+	)
 }
 
 // refuseOwn keeps egress away from the listeners of this process and from PostgreSQL.

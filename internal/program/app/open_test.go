@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/account/person"
-	"github.com/weft-automation/weft/internal/web/console"
+	"github.com/weft-automation/weft/internal/web/settings"
 )
 
 // The link of weft dev signs in once, and leaves no trace in the log. A process without a ticket has
 // no such path.
 func TestOpenSignsInOnce(t *testing.T) {
 	t.Parallel()
-	ticket := &console.Ticket{}
+	ticket := &settings.Ticket{}
 	w := startWhole(t, func(cfg *Config) { cfg.ticket = ticket })
 	const email = "owner@example.org"
 	if _, err := person.CreateOwner(t.Context(), w.app.pools.system, w.id, person.Account{Email: email, Name: "Owner", Password: "a long enough password"}); err != nil {

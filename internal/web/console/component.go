@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/web/diagram"
+	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -42,9 +43,9 @@ func (c componentRow) unfinished() bool { return c.Total > c.Completed+c.Failed+
 func (c componentRow) Count() string {
 	switch {
 	case c.Items > 0:
-		return plural(c.Items, "item")
+		return page.Plural(c.Items, "item")
 	case c.Total > 1:
-		return "×" + number(c.Total)
+		return "×" + page.Number(c.Total)
 	}
 	return ""
 }
@@ -209,7 +210,7 @@ func itemText(iteration []int32) (text string) {
 
 // stateWord returns a state, or the status of a run, in words.
 func stateWord(state any) string {
-	switch text := strings.ToLower(word(state)); text {
+	switch text := strings.ToLower(page.Word(state)); text {
 	case stateNone:
 		return "Not started"
 	case "created":

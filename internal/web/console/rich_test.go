@@ -6,6 +6,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/web/browsertest"
+	"github.com/weft-automation/weft/internal/program/pagetest"
 )
 
 // settlement returns a workflow of 4 × parts + 4 components that splits and joins.
@@ -70,22 +71,22 @@ func payouts(items int) object {
 // testdata/rich.mjs opens pages with a lot on them, prints their weight and how long they take, and
 // saves pictures of them if WEFT_PICTURES is set.
 func TestPagesCarryRichRuns(t *testing.T) {
-	p := start(t).site(t, email)
+	p := pagetest.Start(t).SignIn(t, pagetest.Email)
 	final := func(workflow object) (path string) {
-		path = p.run(p.api("", workflow).ID, object{"order": "4711"})
-		p.wait(path, `data-final`)
+		path = p.Run(p.API("", workflow).ID, object{"order": "4711"})
+		p.Wait(path, `data-final`)
 		return path
 	}
 	wide, long := final(settlement(14)), final(settlement(waittest.Size(30, 124)))
 	loop := final(payouts(waittest.Size(1_000, 10_000)))
-	waiting := p.run(p.create("approval", trigger, approval, respond), object{"amount": "1000", "currency": "EUR"})
-	good, bad := p.create("nightly report", trigger, respond), p.create("charge the card", trigger, failing)
+	waiting := p.Run(p.Create("approval", trigger, approval, respond), object{"amount": "1000", "currency": "EUR"})
+	good, bad := p.Create("nightly report", trigger, respond), p.Create("charge the card", trigger, failing)
 	for i := range waittest.Size(100, 2_000) {
 		if i%9 == 0 {
-			p.run(bad, nil)
+			p.Run(bad, nil)
 		}
-		p.run(good, nil)
+		p.Run(good, nil)
 	}
-	t.Log(browsertest.Run(t, "testdata/rich.mjs", "BASE_URL="+p.url, "EMAIL="+email, "PASSWORD="+password,
-		"RUNS="+p.base+"/runs", "WIDE="+wide, "LONG="+long, "LOOP="+loop, "WAITING="+waiting, "FAILED="+p.run(bad, nil)))
+	t.Log(browsertest.Run(t, "testdata/rich.mjs", "BASE_URL="+p.URL, "EMAIL="+pagetest.Email, "PASSWORD="+pagetest.Password,
+		"RUNS="+p.Base+"/runs", "WIDE="+wide, "LONG="+long, "LOOP="+loop, "WAITING="+waiting, "FAILED="+p.Run(bad, nil)))
 }

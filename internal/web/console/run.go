@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -22,7 +23,7 @@ const shownLog = 100
 
 // runPage is the data of the page of a run.
 type runPage struct {
-	frame
+	page.Frame
 	runRow
 	Graph      *graphic       // nil if this process cannot compile the run's version
 	Components []componentRow // of all scopes, each FOR_EACH before its body
@@ -47,7 +48,7 @@ func (p runPage) RerunAddress() string { return p.Base() + "/runs/" + p.RerunOf 
 func (p runPage) Live() bool { return !p.Status.Terminal() }
 
 // Shown returns JSON for reading.
-func (p runPage) Shown(value json.RawMessage) text { return readable(value) }
+func (p runPage) Shown(value json.RawMessage) page.Text { return page.Readable(value) }
 
 // logRow is an event of a run.
 type logRow struct {
@@ -61,55 +62,55 @@ type logRow struct {
 }
 
 // run shows the page of a run.
-func (c *console) run(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := c.member(r)
+func (s *site) run(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := s.Member(r)
 	if err != nil {
 		return err
 	}
-	return c.showRun(ctx, w, r, v, nil)
+	return s.showRun(ctx, w, r, v, nil)
 }
 
 // toRun redirects a GET of a form's address to the page with the form.
 func toRun(w http.ResponseWriter, r *http.Request) error {
-	return seeOther(w, r, "/console/"+url.PathEscape(r.PathValue("workspaceId"))+"/runs/"+url.PathEscape(r.PathValue("runId")))
+	return page.SeeOther(w, r, "/console/"+url.PathEscape(r.PathValue("workspaceId"))+"/runs/"+url.PathEscape(r.PathValue("runId")))
 }
 
 // showRun renders the page of a run, with the error of a form.
-func (c *console) showRun(ctx context.Context, w http.ResponseWriter, r *http.Request, v visitor, rejected error) error {
+func (s *site) showRun(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor, rejected error) error {
 	key, err := runKey(r, v)
 	if err != nil {
 		return err
 	}
-	overview, err := c.Runs.Overview(ctx, key, everyWorkflow{})
+	overview, err := s.Runs.Overview(ctx, key, everyWorkflow{})
 	if err != nil {
 		return err
 	}
-	p, err := c.runPage(ctx, v, overview)
+	p, err := s.runPage(ctx, v, overview)
 	if err != nil {
 		return err
 	}
-	p.Origin = c.Proxies.Origin(r)
-	choice, err := c.choose(ctx, key, overview, r.URL.Query())
+	p.Origin = s.Proxies.Origin(r)
+	choice, err := s.choose(ctx, key, overview, r.URL.Query())
 	if err != nil {
 		return err
 	}
-	if p.Selected, err = c.selected(ctx, key, overview, choice); err != nil {
+	if p.Selected, err = s.selected(ctx, key, overview, choice); err != nil {
 		return err
 	}
 	p.draw(overview, choice)
-	if err := c.log(ctx, key, &p); err != nil {
+	if err := s.log(ctx, key, &p); err != nil {
 		return err
 	}
 	answer := http.StatusOK
 	if rejected != nil {
-		answer, p.Fault = c.explain(ctx, w.Header(), rejected)
+		answer, p.Fault = s.Explain(ctx, w.Header(), rejected)
 	}
-	c.render(w, answer, "run", p)
+	s.Render(w, answer, "run", p)
 	return nil
 }
 
 // runKey returns the key of the run in the path. It returns NOT_FOUND for a malformed ID.
-func runKey(r *http.Request, v visitor) (notify.Key, error) {
+func runKey(r *http.Request, v page.Visitor) (notify.Key, error) {
 	id, err := uuid.Parse(r.PathValue("runId"))
 	if err != nil {
 		return notify.Key{}, fault.New(fault.NotFound, "There is no run with this ID.")
@@ -118,13 +119,13 @@ func runKey(r *http.Request, v visitor) (notify.Key, error) {
 }
 
 // runPage returns the page without what depends on the selection.
-func (c *console) runPage(ctx context.Context, v visitor, overview run.Overview) (p runPage, err error) {
-	rows, err := c.rows(ctx, v.WorkspaceID, []api.WorkflowRun{overview.Run})
+func (s *site) runPage(ctx context.Context, v page.Visitor, overview run.Overview) (p runPage, err error) {
+	rows, err := s.rows(ctx, v.WorkspaceID, []api.WorkflowRun{overview.Run})
 	if err != nil {
 		return p, err
 	}
 	p.runRow, p.Awaited = rows[0], overview.Awaited
-	if p.frame, err = c.frame(ctx, v, "runs", p.Name); err != nil {
+	if p.Frame, err = s.Frame(ctx, v, "runs", p.Name); err != nil {
 		return p, err
 	}
 	if p.Live() {
@@ -142,8 +143,8 @@ func (c *console) runPage(ctx context.Context, v visitor, overview run.Overview)
 }
 
 // log adds the first events of the run to the page.
-func (c *console) log(ctx context.Context, key notify.Key, p *runPage) error {
-	events, err := c.Runs.EventPage(ctx, key, everyWorkflow{}, run.ListParams{Limit: shownLog}, 0)
+func (s *site) log(ctx context.Context, key notify.Key, p *runPage) error {
+	events, err := s.Runs.EventPage(ctx, key, everyWorkflow{}, run.ListParams{Limit: shownLog}, 0)
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (c *console) log(ctx context.Context, key notify.Key, p *runPage) error {
 		}
 		p.Log = append(p.Log, logRow{
 			Seq: event.Seq, At: event.Timestamp.Std(), Status: string(event.Status), Pending: state.PendingStageCount, Failed: state.FailedStageCount,
-			Running: strings.Join(counted(running), ", "), UsageText: word(state.TotalUsage),
+			Running: strings.Join(page.Counted(running), ", "), UsageText: page.Word(state.TotalUsage),
 		})
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
@@ -22,7 +23,7 @@ import (
 // runAction is what a form on the page of a run does. It returns the run to show.
 type runAction struct {
 	operation string // operationId in the contract, which needs the role editor
-	do        func(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error)
+	do        func(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error)
 }
 
 // runActions maps the last part of the path to the action of a form.
@@ -33,9 +34,9 @@ var runActions = map[string]runAction{
 }
 
 // actOn returns the handler of a form on the page of a run.
-func (c *console) actOn(a runAction) func(http.ResponseWriter, *http.Request) error {
+func (s *site) actOn(a runAction) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, v, err := c.member(r)
+		ctx, v, err := s.Member(r)
 		if err != nil {
 			return err
 		}
@@ -45,26 +46,26 @@ func (c *console) actOn(a runAction) func(http.ResponseWriter, *http.Request) er
 		}
 		if !v.Role.Reaches(person.Editor) {
 			refused := person.NotAllowed(person.Editor)
-			c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, refused.Reason)
-			return c.showRun(ctx, w, r, v, refused)
+			s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), a.operation, refused.Reason)
+			return s.showRun(ctx, w, r, v, refused)
 		}
-		shown, err := a.do(c, ctx, r, key)
+		shown, err := a.do(s, ctx, r, key)
 		if err != nil {
-			return c.showRun(ctx, w, r, v, err)
+			return s.showRun(ctx, w, r, v, err)
 		}
-		return seeOther(w, r, runAddress(v.WorkspaceID, shown))
+		return page.SeeOther(w, r, runAddress(v.WorkspaceID, shown))
 	}
 }
 
 // signal sends a signal that the run waits for, with the payload that was typed. An empty payload is
 // an empty object.
-func signal(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
+func signal(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
 	payload := cmp.Or(strings.TrimSpace(r.PostFormValue("payload")), "{}")
 	value, err := strictjson.Decode([]byte(payload))
 	if _, object := value.(map[string]any); err != nil || !object {
 		return key.ID, fault.New(fault.InvalidInput, "The payload must be a JSON object, such as {\"approved\": true}.")
 	}
-	overview, err := c.Runs.Overview(ctx, key, everyWorkflow{})
+	overview, err := s.Runs.Overview(ctx, key, everyWorkflow{})
 	if err != nil {
 		return key.ID, err
 	}
@@ -72,23 +73,23 @@ func signal(c *console, ctx context.Context, r *http.Request, key notify.Key) (u
 	if !slices.Contains(overview.Awaited, name) {
 		return key.ID, fault.New(fault.Conflict, "The run does not wait for the signal %q any more.", name)
 	}
-	_, err = c.Runs.Signal(ctx, key, everyWorkflow{}, name, []byte(payload))
+	_, err = s.Runs.Signal(ctx, key, everyWorkflow{}, name, []byte(payload))
 	return key.ID, err
 }
 
 // cancelRun requests the cancellation of a run.
-func cancelRun(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
+func cancelRun(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
 	var reason *string
 	if text := strings.TrimSpace(r.PostFormValue("reason")); text != "" {
 		reason = &text
 	}
-	_, err := c.Runs.Cancel(ctx, key, everyWorkflow{}, r.PostFormValue("mode"), reason)
+	_, err := s.Runs.Cancel(ctx, key, everyWorkflow{}, r.PostFormValue("mode"), reason)
 	return key.ID, err
 }
 
 // rerun repeats a run, from a stage if the form names one. Resubmitting the form starts nothing.
-func rerun(c *console, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
-	earlier, err := c.Runs.Get(ctx, key, everyWorkflow{})
+func rerun(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
+	earlier, err := s.Runs.Get(ctx, key, everyWorkflow{})
 	if err != nil {
 		return key.ID, err
 	}
@@ -101,11 +102,11 @@ func rerun(c *console, ctx context.Context, r *http.Request, key notify.Key) (uu
 		origin.FromStageID = &stage
 	}
 	params := run.TriggerParams{WorkspaceID: key.WorkspaceID, WorkflowID: earlier.WorkflowID, RerunOf: &origin, Access: everyWorkflow{}}
-	if id := formID(r); id != uuid.Nil {
+	if id := page.FormID(r); id != uuid.Nil {
 		params.Once = &idempotency.Key{
 			WorkspaceID: key.WorkspaceID, Operation: "console.rerun", Path: r.URL.Path, Key: id.String(), BodyHash: sha256.Sum256([]byte(r.PostForm.Encode())),
 		}
 	}
-	started, err := c.Runs.Trigger(ctx, params)
+	started, err := s.Runs.Trigger(ctx, params)
 	return started.RunID, err
 }

@@ -13,16 +13,20 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// shownRuns is the number of runs on a page.
-const shownRuns = 50
+// How many rows a page shows.
+const (
+	shownRuns      = 50
+	shownWorkflows = 100 // in the filter
+)
 
 // runsPage is the data of the page with the runs of a workspace.
 type runsPage struct {
-	frame
+	page.Frame
 	Filter    runFilter
 	Runs      []runRow
 	Workflows []api.WorkflowSummary // for the filter
@@ -121,7 +125,7 @@ func (f runFilter) values() url.Values {
 // With returns the address of the first page of the runs, with another value of a parameter.
 func (f runFilter) With(name string, value any) string {
 	query := f.values()
-	if text := word(value); text == "" {
+	if text := page.Word(value); text == "" {
 		query.Del(name)
 	} else {
 		query.Set(name, text)
@@ -145,26 +149,26 @@ func (runFilter) Triggers() []string { return runTriggers }
 func (runFilter) Periods() []string { return []string{"1h", "24h", "7d", "30d"} }
 
 // runs shows a page of the runs of a workspace, newest first.
-func (c *console) runs(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := c.member(r)
+func (s *site) runs(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := s.Member(r)
 	if err != nil {
 		return err
 	}
-	p := runsPage{Filter: filterOf(r, base(v.WorkspaceID)+"/runs")}
+	p := runsPage{Filter: filterOf(r, page.Base(v.WorkspaceID)+"/runs")}
 	params, err := p.Filter.params()
 	if err != nil {
 		return err
 	}
 	params.Cursor = r.URL.Query().Get("cursor")
-	if p.frame, err = c.frame(ctx, v, "runs", "Runs"); err != nil {
+	if p.Frame, err = s.Frame(ctx, v, "runs", "Runs"); err != nil {
 		return err
 	}
 	p.Follow = "/v1/sdk/stream?workspace=" + v.WorkspaceID.String()
-	page, err := c.Runs.List(ctx, v.WorkspaceID, params)
+	page, err := s.Runs.List(ctx, v.WorkspaceID, params)
 	if err != nil {
 		return err
 	}
-	if p.Runs, err = c.rows(ctx, v.WorkspaceID, page.Data); err != nil {
+	if p.Runs, err = s.rows(ctx, v.WorkspaceID, page.Data); err != nil {
 		return err
 	}
 	if page.NextCursor != nil {
@@ -172,13 +176,13 @@ func (c *console) runs(w http.ResponseWriter, r *http.Request) error {
 		query.Set("cursor", *page.NextCursor)
 		p.Next = p.Filter.base + "?" + query.Encode()
 	}
-	listed, err := c.Workflows.List(ctx, v.WorkspaceID, workflow.ListParams{Limit: shownRows})
+	listed, err := s.Workflows.List(ctx, v.WorkspaceID, workflow.ListParams{Limit: shownWorkflows})
 	if err != nil {
 		return err
 	}
 	p.Workflows, p.Created = listed.Data, len(listed.Data) > 0
 	if params.WorkflowID != nil {
-		names, err := c.Workflows.Names(ctx, v.WorkspaceID, []uuid.UUID{*params.WorkflowID})
+		names, err := s.Workflows.Names(ctx, v.WorkspaceID, []uuid.UUID{*params.WorkflowID})
 		if err != nil {
 			return err
 		}
@@ -186,17 +190,17 @@ func (c *console) runs(w http.ResponseWriter, r *http.Request) error {
 			p.Name = params.WorkflowID.String()
 		}
 	}
-	c.render(w, http.StatusOK, "runs", p)
+	s.Render(w, http.StatusOK, "runs", p)
 	return nil
 }
 
 // rows returns the rows of runs, with the names of their workflows.
-func (c *console) rows(ctx context.Context, workspaceID uuid.UUID, runs []api.WorkflowRun) ([]runRow, error) {
+func (s *site) rows(ctx context.Context, workspaceID uuid.UUID, runs []api.WorkflowRun) ([]runRow, error) {
 	var ids []uuid.UUID
 	for _, one := range runs {
 		ids = append(ids, one.WorkflowID)
 	}
-	names, err := c.Workflows.Names(ctx, workspaceID, ids)
+	names, err := s.Workflows.Names(ctx, workspaceID, ids)
 	rows := make([]runRow, len(runs))
 	for i, one := range runs {
 		rows[i] = runRow{
@@ -207,5 +211,5 @@ func (c *console) rows(ctx context.Context, workspaceID uuid.UUID, runs []api.Wo
 }
 
 func runAddress(workspaceID, runID uuid.UUID) string {
-	return base(workspaceID) + "/runs/" + runID.String()
+	return page.Base(workspaceID) + "/runs/" + runID.String()
 }

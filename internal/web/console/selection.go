@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -69,12 +70,12 @@ func (s stageRow) Took() time.Duration {
 }
 
 // Shown returns the output for reading.
-func (s stageRow) Shown() text { return readable(s.Output) }
+func (s stageRow) Shown() page.Text { return page.Readable(s.Output) }
 
 // choose returns the choice in the query. Without one, a failed run shows its first failure, and a
 // run that waits for a signal shows where it waits. It returns NOT_FOUND for an unknown component,
 // and INVALID_INPUT for a malformed item.
-func (c *console) choose(ctx context.Context, key notify.Key, overview run.Overview, query url.Values) (chosen choice, err error) {
+func (s *site) choose(ctx context.Context, key notify.Key, overview run.Overview, query url.Values) (chosen choice, err error) {
 	if chosen.component = query.Get("component"); chosen.component != "" {
 		if !known(overview, chosen.component) {
 			return chosen, fault.New(fault.NotFound, "There is no component %q in this run.", chosen.component)
@@ -130,89 +131,89 @@ func parseItem(text string) (item []int32, err error) {
 }
 
 // selected returns the chosen component with its stages, or nil.
-func (c *console) selected(ctx context.Context, key notify.Key, overview run.Overview, chosen choice) (*selection, error) {
+func (s *site) selected(ctx context.Context, key notify.Key, overview run.Overview, chosen choice) (*selection, error) {
 	if chosen.component == "" {
 		return nil, nil
 	}
-	s := &selection{ID: chosen.component, Name: chosen.component, Iteration: chosen.item}
+	shown := &selection{ID: chosen.component, Name: chosen.component, Iteration: chosen.item}
 	members := []string{chosen.component}
 	if plan := overview.Plan; plan != nil {
 		component, module := plan.Component(chosen.component)
-		s.Name, s.Module, s.Input, s.Config, s.Sources = nameOf(component), component.Module, component.Input, component.Config, plan.Sources(component.ID)
+		shown.Name, shown.Module, shown.Input, shown.Config, shown.Sources = nameOf(component), component.Module, component.Input, component.Config, plan.Sources(component.ID)
 		depth := depthOf(plan, component.ID)
 		if len(chosen.item) > depth+1 || len(chosen.item) > depth && !module.Loop {
 			return nil, fault.New(fault.NotFound, "There is no item %s of this component.", itemText(chosen.item))
 		}
 		if module.Loop && chosen.stage == nil {
-			s.Loop = &loopView{Address: runAddress(key.WorkspaceID, key.ID) + "?component=" + component.ID + "&item="}
+			shown.Loop = &loopView{Address: runAddress(key.WorkspaceID, key.ID) + "?component=" + component.ID + "&item="}
 			switch len(chosen.item) {
 			case depth + 1:
-				s.Item = &chosen.item[depth]
+				shown.Item = &chosen.item[depth]
 				members = plan.Members(component.ID)
 			case depth:
-				items, err := c.Runs.Items(ctx, key, plan, component.ID, chosen.item)
+				items, err := s.Runs.Items(ctx, key, plan, component.ID, chosen.item)
 				if err != nil {
 					return nil, err
 				}
-				s.Loop.fill(items, itemText(chosen.item))
+				shown.Loop.fill(items, itemText(chosen.item))
 			}
 		}
-		s.Up = up(key, plan, s, depth)
+		shown.Up = up(key, plan, shown, depth)
 	}
-	return s, c.stages(ctx, key, s, members, chosen, overview)
+	return shown, s.stages(ctx, key, shown, members, chosen, overview)
 }
 
 // up returns the address of what surrounds the selection: its loop, or the item that it belongs to.
-func up(key notify.Key, plan *graph.Plan, s *selection, depth int) string {
+func up(key notify.Key, plan *graph.Plan, shown *selection, depth int) string {
 	address := runAddress(key.WorkspaceID, key.ID) + "?component="
-	switch loop := plan.Loop(s.ID); {
-	case s.Item != nil:
-		address += s.ID + "&item=" + itemText(s.Iteration[:depth])
+	switch loop := plan.Loop(shown.ID); {
+	case shown.Item != nil:
+		address += shown.ID + "&item=" + itemText(shown.Iteration[:depth])
 	case loop == "":
 		return ""
 	default:
-		address += loop + "&item=" + itemText(s.Iteration)
+		address += loop + "&item=" + itemText(shown.Iteration)
 	}
 	return strings.TrimSuffix(address, "&item=")
 }
 
 // stages adds the stages of components to the selection.
-func (c *console) stages(ctx context.Context, key notify.Key, s *selection, components []string, chosen choice, overview run.Overview) error {
+func (s *site) stages(ctx context.Context, key notify.Key, shown *selection, components []string, chosen choice, overview run.Overview) error {
 	waiting := map[string]bool{}
 	for _, one := range overview.Components {
 		waiting[one.ComponentID] = one.Waiting > 0
 	}
 	limit := shownStages
-	if s.Item != nil {
+	if shown.Item != nil {
 		limit = maxMembers
 	}
-	page, err := c.Runs.StagePage(ctx, key, everyWorkflow{}, run.ListParams{
+	page, err := s.Runs.StagePage(ctx, key, everyWorkflow{}, run.ListParams{
 		Limit: limit, Components: components, Iteration: chosen.item, StageID: chosen.stage,
 	})
 	if err != nil {
 		return err
 	}
-	s.More = page.HasMore
+	shown.More = page.HasMore
 	for _, stage := range page.Data {
 		row := stageRow{RunStage: stage, State: stageState(stage, waiting[stage.ComponentID]), Failure: failureOf(stage.Error), Place: itemText(stage.Iteration)}
 		if stage.ChildRunID != nil {
 			row.ChildAddress = runAddress(key.WorkspaceID, *stage.ChildRunID)
 		}
-		s.Stages = append(s.Stages, row)
+		shown.Stages = append(shown.Stages, row)
 		if chosen.stage != nil {
-			s.Iteration = stage.Iteration
+			shown.Iteration = stage.Iteration
 		}
 	}
-	if len(s.Stages) > 0 && s.Module == "" {
-		s.Module = s.Stages[0].Module
+	if len(shown.Stages) > 0 && shown.Module == "" {
+		shown.Module = shown.Stages[0].Module
 	}
 	return nil
 }
 
 // summaries returns the summaries of the selected item's stages.
-func (s *selection) summaries() map[string]run.ComponentSummary {
+func (shown *selection) summaries() map[string]run.ComponentSummary {
 	all := map[string]run.ComponentSummary{}
-	for _, stage := range s.Stages {
+	for _, stage := range shown.Stages {
 		one := run.ComponentSummary{
 			ComponentID: stage.ComponentID, Module: stage.Module, Total: 1, Attempts: stage.ExecutionAttempt, Usage: stage.CreditUsage, FirstID: stage.ID,
 		}

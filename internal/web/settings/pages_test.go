@@ -1,11 +1,9 @@
-package console_test
+package settings_test
 
 import (
-	"context"
 	"encoding/json"
 	"html"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -15,24 +13,17 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/weft-automation/weft/internal/account/person"
-	"github.com/weft-automation/weft/internal/account/plan"
-	"github.com/weft-automation/weft/internal/account/workspace"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/local/client"
-	"github.com/weft-automation/weft/internal/local/pgtest"
-	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/platform/telemetry"
-	"github.com/weft-automation/weft/internal/program/app"
 	"github.com/weft-automation/weft/internal/web/browsertest"
+	"github.com/weft-automation/weft/internal/program/pagetest"
 )
 
 const (
-	email    = "owner@example.org"
-	password = "correct horse battery staple"
+	email    = pagetest.Email
+	password = pagetest.Password
 )
 
-// service is a running console with a workspace and its owner.
+// service is a running Weft with a workspace.
 type service struct {
 	url, workspace string
 	pool           *pgxpool.Pool // connected as the owner of the tables
@@ -42,35 +33,8 @@ type service struct {
 
 func start(t *testing.T) *service {
 	t.Helper()
-	s := &service{log: &strings.Builder{}}
-	dsn := pgtest.DSN(t)
-	cfg, err := app.ConfigFromEnv([]string{
-		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
-		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_DRAIN_DELAY=0s", "WEFT_TRUSTED_PROXIES=127.0.0.0/8",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := app.Start(t.Context(), cfg, telemetry.NewLogger(s.log, slog.LevelDebug))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.stop = func() { running.Stop(context.Background()) }
-	t.Cleanup(s.stop)
-	pool, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: "Acme", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := person.CreateOwner(t.Context(), pool, id, person.Account{Email: email, Name: "Grace Hopper", Password: password}); err != nil {
-		t.Fatal(err)
-	}
-	s.pool, s.url, s.workspace = pool, running.URL(), "/settings/workspaces/"+id.String()
-	return s
+	s := pagetest.Start(t)
+	return &service{url: s.URL, workspace: "/settings/workspaces/" + s.WorkspaceID.String(), pool: s.Pool, log: s.Log, stop: s.Stop}
 }
 
 // works reports whether a key is accepted.

@@ -1,4 +1,4 @@
-package console
+package settings
 
 import (
 	"crypto/rand"
@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/web/page"
 )
 
 // TicketLife is how long a ticket is valid.
@@ -73,7 +74,7 @@ var openFaults = map[string]string{
 // form with the reason. It never logs the secret.
 func OpenHandler(ticket *Ticket, people *person.Service, proxies auth.Proxies, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		protect(w.Header())
+		page.Protect(w.Header())
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		if r.Method != http.MethodGet || !onThisMachine(r) {
 			http.Error(w, "There is nothing at this path.", http.StatusNotFound)

@@ -1,4 +1,4 @@
-package console
+package page
 
 import (
 	"bytes"
@@ -11,32 +11,27 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
-	"github.com/weft-automation/weft/internal/web/diagram"
 )
 
-// words are the template functions that format values.
+// Words are the template functions that format values.
 var words = template.FuncMap{
 	"date":   func(t timestamp.Time) string { return t.Std().UTC().Format("2 Jan 2006") },
 	"clock":  func(t timestamp.Time) string { return clock(t.Std()) },
 	"moment": clock,
 	"past":   past,
-	"number": number,
-	"action": actionText,
-	"about":  subject,
+	"number": Number,
 
-	"ago": ago, "duration": duration, "plural": plural, "short": shortened, "state": stateWord, "lower": strings.ToLower, "item": itemText, "json": readable,
+	"ago": ago, "duration": duration, "plural": Plural, "short": shortened, "lower": strings.ToLower, "json": Readable,
 	"plus": func(a, b int) int { return a + b },
-	"node": func() [2]int { return [2]int{diagram.NodeWidth, diagram.NodeHeight} },
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
 
 func past(t time.Time) bool { return t.Before(time.Now()) }
 
-// number formats a number, or a pointer to one, with commas between the thousands.
-func number(of any) string {
+// Number formats a number, or a pointer to one, with commas between the thousands.
+func Number(of any) string {
 	text := fmt.Sprint(reflect.Indirect(reflect.ValueOf(of)).Interface())
 	whole, fraction, dotted := strings.Cut(text, ".")
 	digits, negative := strings.CutPrefix(whole, "-")
@@ -62,32 +57,8 @@ func sentence(message string) string {
 	return message
 }
 
-// actionText returns the action of an audit event as a phrase.
-func actionText(action string) string {
-	text := strings.NewReplacer(".", " ", "_", " ").Replace(action)
-	if rest, ok := strings.CutPrefix(text, "api key"); ok {
-		return "API key" + rest
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// subject returns the name of an audit event's subject, or else its ID or reference.
-func subject(event api.AuditEvent) string {
-	var named struct{ Label, Email, Name, Reference string }
-	_ = json.Unmarshal(event.Details, &named) // other details contain no name
-	for _, name := range []string{named.Label, named.Email, named.Name} {
-		if name != "" {
-			return name
-		}
-	}
-	if event.Subject != nil {
-		return event.Subject.ID
-	}
-	return named.Reference
-}
-
-// text is a value for reading, which may be cut.
-type text struct {
+// Text is a value for reading, which may be cut.
+type Text struct {
 	Text string
 	Cut  int // bytes of the whole value if it was cut
 }
@@ -95,10 +66,10 @@ type text struct {
 // maxShown is the number of bytes of a value that a page shows.
 const maxShown = 16 << 10
 
-// readable returns JSON in lines. A long value is cut.
-func readable(value json.RawMessage) text {
+// Readable returns JSON in lines. A long value is cut.
+func Readable(value json.RawMessage) Text {
 	if len(value) == 0 {
-		return text{Text: "null"}
+		return Text{Text: "null"}
 	}
 	var lines bytes.Buffer
 	if json.Indent(&lines, value, "", "  ") != nil {
@@ -106,9 +77,9 @@ func readable(value json.RawMessage) text {
 		lines.Write(value)
 	}
 	if lines.Len() > maxShown {
-		return text{Text: string(bytes.ToValidUTF8(lines.Bytes()[:maxShown], nil)), Cut: len(value)}
+		return Text{Text: string(bytes.ToValidUTF8(lines.Bytes()[:maxShown], nil)), Cut: len(value)}
 	}
-	return text{Text: lines.String()}
+	return Text{Text: lines.String()}
 }
 
 // duration returns a duration in the two largest units that matter.
@@ -142,16 +113,16 @@ func ago(at timestamp.Time) string {
 	}
 }
 
-// plural returns a number of things. count is an integer.
-func plural(count any, thing string) string {
-	if text := number(count); text != "1" {
+// Plural returns a number of things. count is an integer.
+func Plural(count any, thing string) string {
+	if text := Number(count); text != "1" {
 		return text + " " + thing + "s"
 	}
 	return "1 " + thing
 }
 
-// counted merges equal words: `API_CALL ×3`.
-func counted(words []string) (merged []string) {
+// Counted merges equal words: `API_CALL ×3`.
+func Counted(words []string) (merged []string) {
 	counts := map[string]int{}
 	for _, one := range words {
 		if counts[one]++; counts[one] == 1 {
@@ -166,8 +137,8 @@ func counted(words []string) (merged []string) {
 	return merged
 }
 
-// word returns a value as text.
-func word(value any) string { return fmt.Sprint(value) }
+// Word returns a value as text.
+func Word(value any) string { return fmt.Sprint(value) }
 
 // shortened returns the beginning of text that is longer than a place.
 func shortened(most int, text string) string {

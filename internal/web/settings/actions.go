@@ -1,4 +1,4 @@
-package console
+package settings
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/web/page"
 )
 
 // action is what a form does, like the operation of the API.
@@ -23,7 +24,7 @@ type action struct {
 	role      person.Role // minimum role, as in the contract
 	section   string      // of the page, to return to
 	form      string      // form that shows the error and keeps what was typed
-	do        func(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error)
+	do        func(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error)
 }
 
 // actions maps the part of the path after the workspace's path to the action of a form.
@@ -40,9 +41,9 @@ var actions = map[string]action{
 // act returns the handler of a form. If the result of the action is shown only once, the handler
 // responds with the page. Otherwise it redirects to the page. Resubmitting a form has no effect,
 // because the form contains the ID of the resource to create.
-func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
+func (s *site) act(a action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, v, err := c.member(r)
+		ctx, v, err := s.Member(r)
 		if err != nil {
 			return err
 		}
@@ -50,27 +51,27 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 		if !v.Role.Reaches(a.role) {
 			err = person.NotAllowed(a.role)
 		} else {
-			once, err = a.do(c, ctx, r, v)
+			once, err = a.do(s, ctx, r, v)
 		}
 		if err != nil {
-			return c.refuse(ctx, w, r, a, v, err)
+			return s.refuse(ctx, w, r, a, v, err)
 		}
 		if once != (shown{}) {
-			if err := c.show(ctx, w, http.StatusOK, v, refusal{}, once); err != nil {
+			if err := s.show(ctx, w, http.StatusOK, v, refusal{}, once); err != nil {
 				// The resource exists and can't be shown again, so show it without the rest of
 				// the page.
-				c.Log.WarnContext(ctx, "page shown without its lists", "error", err)
-				c.render(w, http.StatusOK, "once", settingsPage{Workspace: api.Workspace{ID: v.WorkspaceID}, shown: once})
+				s.Log.WarnContext(ctx, "page shown without its lists", "error", err)
+				s.Render(w, http.StatusOK, "once", settingsPage{Workspace: api.Workspace{ID: v.WorkspaceID}, shown: once})
 			}
 			return nil
 		}
-		return seeOther(w, r, "/settings/workspaces/"+v.WorkspaceID.String()+"#"+a.section)
+		return page.SeeOther(w, r, "/settings/workspaces/"+v.WorkspaceID.String()+"#"+a.section)
 	}
 }
 
 // refuse shows the page with the error next to the form, and with the values that the user typed.
 // It writes denied actions to the audit log.
-func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, a action, v visitor, err error) error {
+func (s *site) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, a action, v page.Visitor, err error) error {
 	met := refusal{At: a.form, Typed: r.PostForm}
 	if !v.Role.Reaches(person.Admin) {
 		met.At = a.section // the form isn't shown for this role
@@ -78,7 +79,7 @@ func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if failure, ok := errors.AsType[*fault.Error](err); ok {
 		switch failure.Code {
 		case fault.Forbidden:
-			c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, failure.Reason)
+			s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), a.operation, failure.Reason)
 		case fault.Conflict:
 			if failure.Reason == "already_made" {
 				met.Typed = nil // already created: sending the values again would create another
@@ -86,27 +87,13 @@ func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Req
 		}
 	}
 	var status int
-	status, met.Fault = c.explain(ctx, w.Header(), err)
-	return c.show(ctx, w, status, v, met, shown{})
+	status, met.Fault = s.Explain(ctx, w.Header(), err)
+	return s.show(ctx, w, status, v, met, shown{})
 }
 
 // back redirects a GET of a form's address to the page with the form.
 func back(w http.ResponseWriter, r *http.Request) error {
-	return seeOther(w, r, "/settings/workspaces/"+url.PathEscape(r.PathValue("workspaceId")))
-}
-
-// formLife is how far the time in a form's ID may be from now. Lists are sorted by ID, so a
-// resource with a forged time could hide at the end of a list.
-const formLife = 24 * time.Hour
-
-// formID returns the ID in the form of the resource to create. It returns the zero UUID if the
-// ID is missing, malformed or too old.
-func formID(r *http.Request) uuid.UUID {
-	id, err := uuid.Parse(r.PostFormValue("id"))
-	if err != nil || id.Version() != 7 || time.Since(time.Unix(id.Time().UnixTime())).Abs() > formLife {
-		return uuid.Nil
-	}
-	return id
+	return page.SeeOther(w, r, "/settings/workspaces/"+url.PathEscape(r.PathValue("workspaceId")))
 }
 
 // role returns the role in a form, or INVALID_INPUT.
@@ -119,55 +106,55 @@ func role(r *http.Request) (person.Role, error) {
 	return "", fault.Invalid("/role", "Unknown role. Select one from the list.")
 }
 
-func invite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+func invite(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error) {
 	role, err := role(r)
 	if err != nil {
 		return shown{}, err
 	}
-	id := formID(r)
+	id := page.FormID(r)
 	if id == uuid.Nil {
 		if id, err = uuid.NewV7(); err != nil {
 			return shown{}, err
 		}
 	}
-	made, err := c.People.InviteAs(ctx, v.Member, id, r.PostFormValue("email"), role)
+	made, err := s.People.InviteAs(ctx, v.Member, id, r.PostFormValue("email"), role)
 	if err != nil {
 		return shown{}, err
 	}
-	return shown{Link: person.InvitationURL(c.Proxies.Origin(r), made), For: made.Email, Mailed: made.Mailed}, nil
+	return shown{Link: person.InvitationURL(s.Proxies.Origin(r), made), For: made.Email, Mailed: made.Mailed}, nil
 }
 
-func disinvite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+func disinvite(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error) {
 	id, err := pathID(r, "invitationId")
 	if err == nil {
-		_, err = c.People.RevokeInvitation(ctx, v.Member, id)
+		_, err = s.People.RevokeInvitation(ctx, v.Member, id)
 	}
 	return shown{}, err
 }
 
-func setRole(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+func setRole(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error) {
 	id, err := pathID(r, "userId")
 	if err != nil {
 		return shown{}, err
 	}
 	role, err := role(r)
 	if err == nil {
-		_, err = c.People.SetRole(ctx, v.Member, id, role)
+		_, err = s.People.SetRole(ctx, v.Member, id, role)
 	}
 	return shown{}, err
 }
 
-func remove(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+func remove(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error) {
 	id, err := pathID(r, "userId")
 	if err == nil {
-		_, err = c.People.Remove(ctx, v.Member, id)
+		_, err = s.People.Remove(ctx, v.Member, id)
 	}
 	return shown{}, err
 }
 
 // createKey creates a key for the workflows that are selected in its form. If none is selected, the
 // key is unrestricted.
-func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+func createKey(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error) {
 	label := r.PostFormValue("label") // parses the form
 	var workflows []uuid.UUID
 	for _, selected := range r.PostForm["workflow"] {
@@ -177,27 +164,27 @@ func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (sho
 		}
 		workflows = append(workflows, id)
 	}
-	made, err := c.Keys.Create(ctx, auth.CreateParams{
-		ID: formID(r), WorkspaceID: v.WorkspaceID, Label: label, AllowedWorkflowIDs: workflows, CreatedBy: &v.ID, May: v.MayManage,
+	made, err := s.Keys.Create(ctx, auth.CreateParams{
+		ID: page.FormID(r), WorkspaceID: v.WorkspaceID, Label: label, AllowedWorkflowIDs: workflows, CreatedBy: &v.ID, May: v.MayManage,
 	})
 	if err != nil {
 		return shown{}, err
 	}
-	return c.shownKey(r, v, made)
+	return s.shownKey(r, v, made)
 }
 
 // shownKey returns a new key and its credentials file, to show once.
-func (c *console) shownKey(r *http.Request, v visitor, made auth.Created) (shown, error) {
+func (s *site) shownKey(r *http.Request, v page.Visitor, made auth.Created) (shown, error) {
 	file, err := json.MarshalIndent(struct {
 		BaseURL     string    `json:"baseUrl"`
 		WorkspaceID uuid.UUID `json:"workspaceId"`
 		APIKey      string    `json:"apiKey"`
 		APISecret   string    `json:"apiSecret"`
-	}{c.Proxies.Origin(r), v.WorkspaceID, made.APIKey, made.APISecret}, "", "  ")
+	}{s.Proxies.Origin(r), v.WorkspaceID, made.APIKey, made.APISecret}, "", "  ")
 	return shown{Key: &made, Credentials: string(file)}, err
 }
 
-func rotateKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+func rotateKey(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error) {
 	id, err := pathID(r, "keyId")
 	if err != nil {
 		return shown{}, err
@@ -206,19 +193,19 @@ func rotateKey(c *console, ctx context.Context, r *http.Request, v visitor) (sho
 	if err != nil || hours < 0 || hours > 168 {
 		return shown{}, fault.Invalid("/overlapSeconds", "The old key can remain valid for 0 to 168 hours.")
 	}
-	made, err := c.Keys.Rotate(ctx, auth.RotateParams{
-		ID: formID(r), WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID, May: v.MayManage,
+	made, err := s.Keys.Rotate(ctx, auth.RotateParams{
+		ID: page.FormID(r), WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID, May: v.MayManage,
 	})
 	if err != nil {
 		return shown{}, err
 	}
-	return c.shownKey(r, v, made)
+	return s.shownKey(r, v, made)
 }
 
-func revokeKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
+func revokeKey(s *site, ctx context.Context, r *http.Request, v page.Visitor) (shown, error) {
 	id, err := pathID(r, "keyId")
 	if err == nil {
-		_, err = c.Keys.Revoke(ctx, v.WorkspaceID, id)
+		_, err = s.Keys.Revoke(ctx, v.WorkspaceID, id)
 	}
 	return shown{}, err
 }

@@ -1,22 +1,22 @@
-package console
+package settings
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/person"
-	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/contract"
+	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/web/protocol"
 	"github.com/weft-automation/weft/internal/workflow"
 )
@@ -80,72 +80,55 @@ type shown struct {
 	Mailed      bool   // the service sent an e-mail with another link
 }
 
-// member returns the visitor as a member of the workspace in the path, and a context that is
-// limited to that workspace.
-func (c *console) member(r *http.Request) (context.Context, visitor, error) {
-	id, err := uuid.Parse(r.PathValue("workspaceId"))
-	if err != nil {
-		id = uuid.Max // matches no workspace
-	}
-	v, err := c.visitor(r, &id)
-	if fault.CodeOf(err) == fault.NotFound {
-		err = fault.New(fault.NotFound, "There is no workspace at this address, or you are no longer a member of it.")
-	}
-	return audit.By(postgres.Scope(r.Context(), id), v.actor()), v, err
-}
-
-// actor returns the visitor for the audit log.
-func (v visitor) actor() audit.Actor { return audit.Actor{Kind: audit.User, ID: v.ID} }
-
 // settings shows the page of a workspace.
-func (c *console) settings(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := c.member(r)
+func (s *site) settings(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := s.Member(r)
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, w, http.StatusOK, v, refusal{}, shown{})
+	return s.show(ctx, w, http.StatusOK, v, refusal{}, shown{})
 }
 
 // show renders the page of a workspace, with the error of a form or what is shown only once.
-func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v visitor, rejected refusal, once shown) error {
+func (s *site) show(ctx context.Context, w http.ResponseWriter, status int, v page.Visitor, rejected refusal, once shown) error {
 	p := settingsPage{Role: v.Role, Manages: v.Role.Reaches(person.Admin), refusal: rejected, shown: once, Roles: person.Roles()}
 	if v.Role != person.Owner {
 		p.Roles = p.Roles[1:]
 	}
-	current, err := c.People.Current(ctx, v.Person, v.ExpiresAt)
+	current, err := s.People.Current(ctx, v.Person, v.ExpiresAt)
 	if err != nil {
 		return err
 	}
 	p.User, p.Others = current.User, current.Workspaces
-	if p.Workspace, err = c.Workspaces.Get(ctx, v.WorkspaceID, string(v.Role)); err != nil {
+	if p.Workspace, err = s.Workspaces.Get(ctx, v.WorkspaceID, string(v.Role)); err != nil {
 		return err
 	}
-	if p.Credits, err = c.Credits.Credits(ctx, v.WorkspaceID); err != nil {
+	if p.Credits, err = s.Credits.Credits(ctx, v.WorkspaceID); err != nil {
 		return err
 	}
-	if p.Members, err = c.People.Members(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
+	if p.Members, err = s.People.Members(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
 		return err
 	}
-	if p.Invitations, err = c.People.OpenInvitations(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
+	if p.Invitations, err = s.People.OpenInvitations(ctx, v.WorkspaceID, person.Page{Limit: shownRows}); err != nil {
 		return err
 	}
-	if p.Active, err = c.Keys.ActivePage(ctx, v.WorkspaceID, shownRows, ""); err != nil {
+	if p.Active, err = s.Keys.ActivePage(ctx, v.WorkspaceID, shownRows, ""); err != nil {
 		return err
 	}
-	if p.Newest, err = c.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
+	if p.Newest, err = s.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
 		return err
 	}
-	if p.Workflows, err = c.Workflows.List(ctx, v.WorkspaceID, workflow.ListParams{Limit: shownRows}); err != nil {
+	if p.Workflows, err = s.Workflows.List(ctx, v.WorkspaceID, workflow.ListParams{Limit: shownRows}); err != nil {
 		return err
 	}
 	if v.Role.Reaches(person.Admin) {
-		events, err := c.Audit.List(ctx, v.WorkspaceID, shownEvents, "")
+		events, err := s.Audit.List(ctx, v.WorkspaceID, shownEvents, "")
 		if err != nil {
 			return err
 		}
 		p.Events = events.Data
 	}
-	c.render(w, status, "settings", p)
+	s.Render(w, status, "settings", p)
 	return nil
 }
 
@@ -177,7 +160,7 @@ func (p settingsPage) WorkflowNames(ids []uuid.UUID) string {
 // Ended returns the revoked and expired keys among the newest.
 func (p settingsPage) Ended() (keys []api.APIKey) {
 	for _, key := range p.Newest.Data {
-		if key.RevokedAt != nil || key.ExpiresAt != nil && past(key.ExpiresAt.Std()) {
+		if key.RevokedAt != nil || key.ExpiresAt != nil && !key.ExpiresAt.Std().After(time.Now()) {
 			keys = append(keys, key)
 		}
 	}
@@ -223,12 +206,12 @@ func pathID(r *http.Request, name string) (uuid.UUID, error) {
 
 // statement sends the whole ledger of a workspace as a CSV file, to any member. The page can't
 // link to the API instead, because for a link browsers don't send Accept: text/csv.
-func (c *console) statement(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := c.member(r)
+func (s *site) statement(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := s.Member(r)
 	if err != nil {
 		return err
 	}
-	file, err := c.Credits.File(ctx, billing.Statement{WorkspaceID: v.WorkspaceID})
+	file, err := s.Credits.File(ctx, billing.Statement{WorkspaceID: v.WorkspaceID})
 	if err != nil {
 		return err
 	}
@@ -237,8 +220,32 @@ func (c *console) statement(w http.ResponseWriter, r *http.Request) error {
 	parts := protocol.Parts(ctx, w)
 	defer parts.Finish()
 	if err := file.Write(parts.Context, w, parts.Next); err != nil {
-		c.Log.WarnContext(ctx, "statement cut off", "error", err)
+		s.Log.WarnContext(ctx, "statement cut off", "error", err)
 		panic(http.ErrAbortHandler) // so that the client notices that it is incomplete
 	}
 	return nil
+}
+
+// actionText returns the action of an audit event as a phrase.
+func actionText(action string) string {
+	text := strings.NewReplacer(".", " ", "_", " ").Replace(action)
+	if rest, ok := strings.CutPrefix(text, "api key"); ok {
+		return "API key" + rest
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// subject returns the name of an audit event's subject, or else its ID or reference.
+func subject(event api.AuditEvent) string {
+	var named struct{ Label, Email, Name, Reference string }
+	_ = json.Unmarshal(event.Details, &named) // other details contain no name
+	for _, name := range []string{named.Label, named.Email, named.Name} {
+		if name != "" {
+			return name
+		}
+	}
+	if event.Subject != nil {
+		return event.Subject.ID
+	}
+	return named.Reference
 }
