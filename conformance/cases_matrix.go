@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
@@ -18,6 +19,8 @@ var matrixCases = []Case{
 	{Part: "D2.11.selects", Name: "matrix/403 a session adds nothing to a restricted key", Run: matrixRestricted, Needs: owner},
 	{Part: "D2.11.origin", Name: "matrix/403 what a page of another site sends", Run: matrixOrigin, Needs: owner},
 	{Part: "D2.11.counts", Name: "matrix/200 people and programs share the limits", Run: matrixCounts, Needs: []probe.Need{probe.NeedWorkspace, probe.NeedOwner}},
+	{Part: "D2.11.streams", Name: "matrix/200 a page names the workspace in the query of a stream", Run: matrixStreams, Needs: []probe.Need{probe.NeedOwner, probe.NeedForeign}},
+	{Part: "D2.11.streams", Name: "matrix/200 the streams of a person end with the session and the membership", Run: matrixStreamsEnd, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear}},
 	{Part: "D2.11.audited", Name: "matrix/200 the audit log names the person", Run: matrixAudited, Needs: owner},
 }
 
@@ -233,13 +236,65 @@ func matrixRestricted(t *probe.Trial) {
 func matrixOrigin(t *probe.Trial) {
 	boss, own := t.SignIn(), headerWorkspace+": "+t.Target().WorkspaceID
 	for _, a := range guarded(t) {
-		if !a.operation.Signed() || !a.operation.Person() || a.request.Method == http.MethodGet {
+		if !a.operation.Signed() || !a.operation.Person() || a.request.Method == http.MethodGet && !a.operation.Stream() {
 			continue
 		}
 		for _, header := range []string{"Sec-Fetch-Site: cross-site", "Origin: https://elsewhere.example"} {
 			try(t, "page of another site", nobody(own, header, "Cookie: "+cookie(boss).Get("Cookie")), a, crossing)
 		}
 	}
+}
+
+// byQuery returns the request with a workspace in its query.
+func byQuery(a attempt, workspaceID string) attempt {
+	a.request.Path += "?workspace=" + workspaceID
+	return a
+}
+
+func matrixStreams(t *probe.Trial) {
+	boss, foreigner, own := t.SignIn(), t.SignInAs(*t.Target().Foreign), t.Target().WorkspaceID
+	page := nobody("Cookie: "+cookie(boss).Get("Cookie"), "Sec-Fetch-Site: same-origin", "Prefer: handling=strict")
+	for _, a := range guarded(t) {
+		switch o := a.operation; {
+		case o.Stream():
+			try(t, "nobody", nobody(), byQuery(a, own), signedOut)
+			try(t, "a page", page, byQuery(a, own), denial{})
+			try(t, "a session", somebody(boss), byQuery(a, own), denial{})
+			try(t, "the owner of another workspace", somebody(foreigner), byQuery(a, own), unknown)
+			try(t, "a foreign workspace", somebody(boss), byQuery(a, t.Target().Foreign.WorkspaceID), unknown)
+			try(t, "a malformed workspace", somebody(boss), byQuery(a, "x"), unknown)
+			try(t, "a foreign workspace in the header", somebody(boss, headerWorkspace+": "+t.Target().Foreign.WorkspaceID), byQuery(a, own), unknown)
+			try(t, "key", keyholder(probe.Signing{}), byQuery(a, own), denial{})
+			try(t, "wrong signature and session", keyholder(probe.Signing{Method: "TRACE"}, "Authorization: Bearer "+boss), byQuery(a, own), mistaken)
+		case o.Signed():
+			try(t, "session and a workspace in the query", somebody(boss), byQuery(a, own), unsigned)
+		}
+	}
+}
+
+// matrixStreamsEnd opens a stream for each way to lose access, and then one more that stays.
+func matrixStreamsEnd(t *probe.Trial) {
+	boss, own := t.SignIn(), t.Target().WorkspaceID
+	url, letGo, asked := held(t)
+	path := probe.Execution(t.Execute(probe.Fetch(url)).ID.String()) + "/stream?workspace=" + own
+	t.Until("the upstream is asked", 20*time.Second, asked)
+	open := func(token string) *probe.Stream {
+		stream := t.StreamOf(nobody("Cookie: " + cookie(token).Get("Cookie"))(probe.Request{Path: path}))
+		_, ok := stream.Next()
+		t.Check(ok, "the stream ended before the execution")
+		return stream
+	}
+	leaver, id := member(t, boss, "viewer")
+	closer, _ := member(t, boss, "viewer")
+	left, closed, stays := open(leaver), open(closer), open(boss)
+	within(t, boss, http.MethodDelete, "/members/"+id, nil)
+	t.Equal("sign out", t.Do(probe.Request{Method: http.MethodDelete, Path: "/v1/sessions/current", Bearer: closer}).Status, http.StatusOK)
+	lost := time.Now()
+	t.Equal("events after leaving", len(left.Rest()), 0)
+	t.Equal("events after signing out", len(closed.Rest()), 0)
+	t.Soon(time.Since(lost), 5*time.Second, "the streams ended %v after the access", time.Since(lost))
+	letGo()
+	t.Equal("events of the owner", len(stays.Rest()), 1)
 }
 
 // matrixCounts sends every operation that accepts both as a person, whose requests count like signed

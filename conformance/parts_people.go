@@ -2,9 +2,10 @@ package conformance
 
 // peopleParts are the requirements on people and their sessions.
 var peopleParts = []Part{
-	{"D2.11.selects", "any signing header selects the signature; otherwise Weft-Workspace selects the session", ""},
+	{"D2.11.selects", "any signing header selects the signature; otherwise naming a workspace selects the session", ""},
 	{"D2.11.role", "a person needs the role that the operation names, and a workspace of others is 404", ""},
 	{"D2.11.counts", "a person's requests count against the limits of the workspace", ""},
+	{"D2.11.streams", "an event stream accepts the workspace in the query, and closes within 5 s after its session or membership ends", ""},
 	{"D2.11.audited", "the audit log names the person", ""},
 	{"D2.11.origin", "a person's requests are protected against cross-origin requests", ""},
 

@@ -18,6 +18,15 @@ FROM sessions s JOIN users u ON u.id = s.user_id
 LEFT JOIN members m ON m.workspace_id = @workspace_id AND m.user_id = u.id
 WHERE s.token_hash = @token_hash AND s.expires_at > now() AND u.disabled_at IS NULL;
 
+-- name: SessionListInactive :many
+-- Those of the sessions that have ended, or whose user is no longer a member of the workspace.
+SELECT i.token_hash, i.workspace_id
+FROM (SELECT unnest(@token_hashes::bytea[])::bytea AS token_hash, unnest(@workspace_ids::uuid[])::uuid AS workspace_id) AS i
+WHERE NOT EXISTS (
+    SELECT FROM sessions s JOIN users u ON u.id = s.user_id JOIN members m ON m.workspace_id = i.workspace_id AND m.user_id = u.id
+    WHERE s.token_hash = i.token_hash AND s.expires_at > now() AND u.disabled_at IS NULL
+);
+
 -- name: SessionTouch :exec
 UPDATE sessions SET seen_at = now() WHERE token_hash = @token_hash;
 

@@ -113,6 +113,12 @@ func (o *Operation) Role() string {
 // Unrestricted reports whether the operation rejects keys that are restricted to some workflows.
 func (o *Operation) Unrestricted() bool { return o.spec.Extensions["x-unrestricted-key"] == true }
 
+// Stream reports whether the operation responds with an event stream.
+func (o *Operation) Stream() bool {
+	success := o.spec.Responses.Status(http.StatusOK)
+	return success != nil && success.Value.Content["text/event-stream"] != nil
+}
+
 // Cost returns how many requests the operation counts as for the rate limits of its workspace.
 func (o *Operation) Cost() int {
 	cost, _ := o.spec.Extensions["x-rate-limit-cost"].(float64)

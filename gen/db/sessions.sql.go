@@ -101,6 +101,46 @@ func (q *Queries) SessionInsert(ctx context.Context, db DBTX, arg SessionInsertP
 	return expires_at, err
 }
 
+const SessionListInactive = `-- name: SessionListInactive :many
+SELECT i.token_hash, i.workspace_id
+FROM (SELECT unnest($1::bytea[])::bytea AS token_hash, unnest($2::uuid[])::uuid AS workspace_id) AS i
+WHERE NOT EXISTS (
+    SELECT FROM sessions s JOIN users u ON u.id = s.user_id JOIN members m ON m.workspace_id = i.workspace_id AND m.user_id = u.id
+    WHERE s.token_hash = i.token_hash AND s.expires_at > now() AND u.disabled_at IS NULL
+)
+`
+
+type SessionListInactiveParams struct {
+	TokenHashes  [][]byte
+	WorkspaceIds []uuid.UUID
+}
+
+type SessionListInactiveRow struct {
+	TokenHash   []byte
+	WorkspaceID uuid.UUID
+}
+
+// Those of the sessions that have ended, or whose user is no longer a member of the workspace.
+func (q *Queries) SessionListInactive(ctx context.Context, db DBTX, arg SessionListInactiveParams) ([]SessionListInactiveRow, error) {
+	rows, err := db.Query(ctx, SessionListInactive, arg.TokenHashes, arg.WorkspaceIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SessionListInactiveRow{}
+	for rows.Next() {
+		var i SessionListInactiveRow
+		if err := rows.Scan(&i.TokenHash, &i.WorkspaceID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const SessionTouch = `-- name: SessionTouch :exec
 UPDATE sessions SET seen_at = now() WHERE token_hash = $1
 `

@@ -3138,10 +3138,11 @@ type ClientInterface interface {
 	// carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
 	// receives exactly one event. The comment `:ping` is sent every 15 s.
 	//
-	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-	// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
-	// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+	// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+	// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+	// workspace in the query parameter `workspace`. After a disconnect, connect again: the current state comes first,
+	// so you miss nothing that matters. After the final event, a connection with the ID of that event as
+	// `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
 	StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3292,8 +3293,9 @@ type ClientInterface interface {
 	// sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
 	// event, the response is 204, so that a standard `EventSource` stops.
 	//
-	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
+	// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+	// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+	// workspace in the query parameter `workspace`.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 	StreamWorkflowRun(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3664,10 +3666,11 @@ func (c *Client) ReplayComponentCallback(ctx context.Context, executionID Execut
 // carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
 // receives exactly one event. The comment `:ping` is sent every 15 s.
 //
-// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
-// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+// workspace in the query parameter `workspace`. After a disconnect, connect again: the current state comes first,
+// so you miss nothing that matters. After the final event, a connection with the ID of that event as
+// `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
 func (c *Client) StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3958,8 +3961,9 @@ func (c *Client) ListRunStages(ctx context.Context, runID RunID, params *ListRun
 // sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
 // event, the response is 204, so that a standard `EventSource` stops.
 //
-// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
+// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+// workspace in the query parameter `workspace`.
 //
 // Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 func (c *Client) StreamWorkflowRun(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5973,10 +5977,11 @@ type ClientWithResponsesInterface interface {
 	// carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
 	// receives exactly one event. The comment `:ping` is sent every 15 s.
 	//
-	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-	// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
-	// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+	// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+	// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+	// workspace in the query parameter `workspace`. After a disconnect, connect again: the current state comes first,
+	// so you miss nothing that matters. After the final event, a connection with the ID of that event as
+	// `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6143,8 +6148,9 @@ type ClientWithResponsesInterface interface {
 	// sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
 	// event, the response is 204, so that a standard `EventSource` stops.
 	//
-	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
+	// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+	// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+	// workspace in the query parameter `workspace`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7941,10 +7947,11 @@ func (c *ClientWithResponses) ReplayComponentCallbackWithResponse(ctx context.Co
 // carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
 // receives exactly one event. The comment `:ping` is sent every 15 s.
 //
-// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
-// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+// workspace in the query parameter `workspace`. After a disconnect, connect again: the current state comes first,
+// so you miss nothing that matters. After the final event, a connection with the ID of that event as
+// `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -8195,8 +8202,9 @@ func (c *ClientWithResponses) ListRunStagesWithResponse(ctx context.Context, run
 // sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
 // event, the response is 204, so that a standard `EventSource` stops.
 //
-// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
-// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
+// Authentication is checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out
+// or leaving the workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the
+// workspace in the query parameter `workspace`.
 //
 // Returns a wrapper object for the known response body format(s).
 //

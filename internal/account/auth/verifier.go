@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/weft-automation/weft/internal/account/revocation"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/postgres"
@@ -33,7 +34,7 @@ type Options struct {
 // Verifier authenticates requests. It is safe for concurrent use.
 type Verifier struct {
 	keys     *keyCache
-	watches  *watches
+	watched  *revocation.Watch[watchedKey] // with open streams
 	failures *throttle.Limiter[netip.Addr]
 	checks   *throttle.Limiter[netip.Addr]
 	dummy    ed25519.PublicKey
@@ -58,7 +59,7 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 	}
 	return &Verifier{
 		keys:     newKeyCache(db, opts.Now),
-		watches:  newWatches(db),
+		watched:  watchKeys(db),
 		failures: throttle.NewLimiter[netip.Addr](opts.FailureBurst, opts.FailureRate, opts.Now),
 		checks:   throttle.NewLimiter[netip.Addr](checkBurst, checkRate, opts.Now),
 		dummy:    dummy,

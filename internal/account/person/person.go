@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/account/revocation"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/mail"
 	"github.com/weft-automation/weft/internal/platform/throttle"
@@ -94,11 +95,12 @@ type Service struct {
 	keyring  *seal.Keyring // seals device cookies; nil: none are issued
 	hasher   *hasher
 	throttle *signInLimits
-	book     *audit.Book                   // records audit events after the response
-	tokens   *throttle.Limiter[netip.Addr] // unknown session tokens of an address
-	readers  *throttle.Limiter[netip.Addr] // requests of an address that look up a session or an invitation
-	sessions *throttle.Limiter[string]     // requests with one session
-	recorded *throttle.Limiter[string]     // audit events about limited sign-ins, by e-mail address
+	book     *audit.Book                       // records audit events after the response
+	tokens   *throttle.Limiter[netip.Addr]     // unknown session tokens of an address
+	readers  *throttle.Limiter[netip.Addr]     // requests of an address that look up a session or an invitation
+	sessions *throttle.Limiter[string]         // requests with one session
+	recorded *throttle.Limiter[string]         // audit events about limited sign-ins, by e-mail address
+	watched  *revocation.Watch[watchedSession] // with open streams
 
 	mail      *mail.Sender              // nil: invitations are not mailed
 	publicURL string                    // of the service, in mailed links
@@ -137,6 +139,7 @@ func NewService(system, scoped *pgxpool.Pool, book *audit.Book, opts Options) *S
 		mails: throttle.NewLimiter[string](20, 1./180, opts.Now),
 		// Once an hour, so that persistent attackers don't fill the database.
 		recorded: throttle.NewLimiter[string](1, 1./3600, opts.Now),
+		watched:  watchSessions(system),
 	}
 }
 

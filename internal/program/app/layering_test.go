@@ -109,19 +109,20 @@ var places = map[string]place{
 	"internal/secret/signcheck": {level: 2, inside: []string{"internal/kit/strictjson"}, why: "diagnosis of wrong signatures; no keys"},
 	"internal/secret/vault":     {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal"}, outside: []string{ids}, why: "encryption of secret outputs; it does not decide which are secret"},
 
-	"internal/account/plan":    {level: 1, inside: []string{"internal/kit/credit"}, why: "plans and what they include"},
-	"internal/account/storage": {level: 1, inside: []string{"internal/kit/credit"}, why: "storage limits of runs and their price"},
+	"internal/account/revocation": {level: 1, why: "the end of streams whose caller lost access"},
+	"internal/account/plan":       {level: 1, inside: []string{"internal/kit/credit"}, why: "plans and what they include"},
+	"internal/account/storage":    {level: 1, inside: []string{"internal/kit/credit"}, why: "storage limits of runs and their price"},
 	"internal/account/audit": {
 		level: 2, inside: []string{"gen/", "internal/platform/throttle", "internal/kit/cursor", "internal/kit/fault", "internal/platform/postgres", "internal/platform/telemetry", "internal/kit/timestamp"}, outside: []string{ids},
 		why: "the audit log; every higher level may write to it",
 	},
 	"internal/account/billing": {level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/postgres", "internal/account/storage", "internal/kit/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/account/auth": {
-		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/secret/signcheck", "internal/platform/postgres", "internal/secret/signature", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/account/revocation", "internal/kit/cursor", "internal/kit/fault", "internal/secret/signcheck", "internal/platform/postgres", "internal/secret/signature", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals; no route names",
 	},
 	"internal/account/person": {
-		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/mail", "internal/platform/postgres", "internal/secret/seal", "internal/kit/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/account/revocation", "internal/kit/cursor", "internal/kit/fault", "internal/platform/mail", "internal/platform/postgres", "internal/secret/seal", "internal/kit/timestamp"},
 		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "users, their sessions and roles; no route names",
 	},
 	"internal/account/workspace": {

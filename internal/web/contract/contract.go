@@ -158,6 +158,7 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 		_, token := requirement["SessionToken"]
 		o.Signed, o.Person = o.Signed || signed, o.Person || token
 	}
+	o.known = inQuery(doc, *security)
 	if len(*security) > 0 && !o.Signed && !o.Person {
 		return nil, fmt.Errorf("security: expected ApiKey, SessionToken or both")
 	}
@@ -205,9 +206,22 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	return o, nil
 }
 
+// inQuery returns the query parameters of the security schemes that an operation accepts.
+func inQuery(doc *openapi3.T, security openapi3.SecurityRequirements) (names []string) {
+	for _, requirement := range security {
+		for name := range requirement {
+			scheme := doc.Components.SecuritySchemes[name].Value
+			if scheme.In == openapi3.ParameterInQuery && !slices.Contains(names, scheme.Name) {
+				names = append(names, scheme.Name)
+			}
+		}
+	}
+	return names
+}
+
 // readPeople reads x-role and x-sign-in. It returns an error unless exactly the operations that a
 // person calls on a workspace have a role. Such a workspace is named by the path or, if the
-// operation also accepts signatures, by Weft-Workspace.
+// operation also accepts signatures, by Weft-Workspace or the query of an event stream.
 func (o *Operation) readPeople(extensions map[string]any) error {
 	o.Role, _ = extensions["x-role"].(string)
 	o.SignIn, _ = extensions["x-sign-in"].(bool)

@@ -31,7 +31,7 @@ func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 	for id, want := range map[string]contract.Operation{
 		"executeComponent":         {Method: "POST", Path: "/v1/sdk/components", Signed: true, Person: true, Role: "editor", Cost: 2, Media: []string{"application/json"}},
 		"getComponentExecution":    {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}", Signed: true, Person: true, Role: "viewer", Cost: 1, Media: []string{"application/json"}},
-		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Cost: 1, Media: []string{"text/event-stream"}},
+		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Person: true, Role: "viewer", Cost: 1, Media: []string{"text/event-stream"}},
 		"listWorkflowRuns":         {Method: "GET", Path: "/v1/sdk/workflows/executions", Signed: true, Person: true, Role: "viewer", Cost: 1, Media: []string{"application/json"}},
 		"createSession":            {Method: "POST", Path: "/v1/sessions", SignIn: true, Media: []string{"application/json"}},
 		"getCurrentSession":        {Method: "GET", Path: "/v1/sessions/current", Person: true, Media: []string{"application/json"}},

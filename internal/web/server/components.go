@@ -154,7 +154,7 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 			return response(streamHead), nil
 		}
 	}
-	ctx, stop, err := s.streams.open(ctx, principal)
+	ctx, stop, err := s.streams.open(ctx)
 	if err != nil {
 		return nil, err
 	}

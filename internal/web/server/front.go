@@ -322,7 +322,7 @@ func (f *front) preauthenticate(w http.ResponseWriter, r *http.Request, operatio
 	case operation.SignIn:
 		call.visit = f.visit(r)
 		call.visit.device = person.DeviceCookie(r, call.visit.secure)
-		return f.sameOrigin(r)
+		return f.sameOrigin(r, operation)
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 			return response(streamHead), nil
 		}
 	}
-	ctx, stop, err := s.streams.open(ctx, principal)
+	ctx, stop, err := s.streams.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func New(deps Deps) (http.Handler, error) {
 	f.mount(&Server{
 		Deps: deps, systemFunc: encodeSystem(deps.Catalogue),
 		streams: streams{
-			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread, memory: deps.Memory,
+			verifier: deps.Verifier, people: deps.People, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread, memory: deps.Memory,
 			running: deps.Streams, metrics: deps.Metrics, log: deps.Log,
 		},
 	}, deps.Docs)

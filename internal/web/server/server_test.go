@@ -206,7 +206,7 @@ func TestStreamsCloseOnDrain(t *testing.T) {
 	events <- api.ComponentExecutionEvent{Status: status.ExecutionExecuting}
 	s.operations.stream = func(ctx context.Context) (api.StreamComponentExecutionResponseObject, error) {
 		all := streams{verifier: verifier, draining: draining, spread: 50 * time.Millisecond, log: s.front.log}
-		ctx, stop, err := all.open(ctx, auth.Principal{KeyID: uuid.Max})
+		ctx, stop, err := all.open(ctx)
 		return executionStream(ctx, stop, events, all), err
 	}
 	answer := s.open(t, getPath+"/stream")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/auth"
+	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/ratelimit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -26,6 +27,7 @@ const drainSpread = 3 * time.Second
 // streams holds what all event streams need.
 type streams struct {
 	verifier *auth.Verifier
+	people   *person.Service
 	limiter  *ratelimit.Limiter
 	draining <-chan struct{}
 	spread   time.Duration   // drainSpread; tests shorten it
@@ -36,10 +38,12 @@ type streams struct {
 	log      *slog.Logger
 }
 
-// open returns the context of a new stream of the principal. The context outlives the request and
-// carries only its ID. It is canceled when the key is revoked, or by stop. open returns
+// open returns the context of a new stream of the caller. The context outlives the request and
+// carries only its ID. It is canceled when the caller loses access, or by stop. open returns
 // RATE_LIMITED if the workspace has as many open streams as its plan allows.
-func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.Context, stop context.CancelFunc, err error) {
+func (s streams) open(ctx context.Context) (_ context.Context, stop context.CancelFunc, err error) {
+	call := callOf(ctx)
+	principal := call.principal
 	closed, allowed := s.limiter.Open(ctx, principal.WorkspaceID, ratelimit.Stream)
 	if !allowed {
 		refusal := fault.New(fault.RateLimited, "This workspace has as many open streams as its plan allows. Close one, then retry.")
@@ -48,7 +52,12 @@ func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.
 	}
 	own := postgres.Scope(telemetry.WithRequest(context.Background(), telemetry.RequestID(ctx)), principal.WorkspaceID)
 	telemetry.Identify(own, principal.WorkspaceID, principal.KeyID)
-	own, forget := s.verifier.UntilRevoked(own, principal)
+	var forget context.CancelFunc
+	if call.session {
+		own, forget = s.people.UntilSignedOut(own, call.visit.token, principal.WorkspaceID)
+	} else {
+		own, forget = s.verifier.UntilRevoked(own, principal)
+	}
 	return own, func() {
 		forget()
 		closed()

@@ -34,16 +34,29 @@ func (f *front) visit(r *http.Request) visit {
 }
 
 // headerWorkspace names the workspace in which a person calls an operation whose path names none.
-const headerWorkspace = "Weft-Workspace"
+const (
+	headerWorkspace = "Weft-Workspace"
+	queryWorkspace  = "workspace" // of event streams
+)
 
 // bySession reports whether a request authenticates by a session. If the operation accepts both a
-// session and a signature, Weft-Workspace selects the session, and any signing header selects the
-// signature (decisions 2.11). A session without Weft-Workspace is an unsigned request.
+// session and a signature, naming a workspace selects the session, and any signing header selects
+// the signature (decisions 2.11). A session without a workspace is an unsigned request.
 func bySession(r *http.Request, operation *contract.Operation) bool {
 	if !operation.Signed {
 		return operation.Person
 	}
-	return operation.Person && r.Header[headerWorkspace] != nil && !auth.Signing(r.Header)
+	return operation.Person && namedWorkspaces(r, operation) != nil && !auth.Signing(r.Header)
+}
+
+// namedWorkspaces returns the values of Weft-Workspace. An event stream may name the workspace by the
+// query parameter instead, because a browser's EventSource sends no headers.
+func namedWorkspaces(r *http.Request, operation *contract.Operation) []string {
+	names := r.Header[headerWorkspace]
+	if names == nil && operation.Stream() {
+		names = r.URL.Query()[queryWorkspace]
+	}
+	return names
 }
 
 // workspaceOf returns the workspace that a person's request names, or uuid.Max, which matches no
@@ -51,7 +64,7 @@ func bySession(r *http.Request, operation *contract.Operation) bool {
 func workspaceOf(r *http.Request, operation *contract.Operation) uuid.UUID {
 	text := r.PathValue("workspaceId")
 	if operation.Signed {
-		text = strings.Join(r.Header[headerWorkspace], ",") // more than one is malformed
+		text = strings.Join(namedWorkspaces(r, operation), ",") // more than one is malformed
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
@@ -69,7 +82,7 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	if !bearer {
 		token = person.CookieToken(r, call.visit.secure)
 		// Browsers also send the cookie with requests that pages of other sites make.
-		if err := f.sameOrigin(r); err != nil {
+		if err := f.sameOrigin(r, operation); err != nil {
 			return err
 		}
 	}
@@ -105,9 +118,15 @@ func bearerToken(header http.Header) (token string, ok bool) {
 	return strings.TrimSpace(token), true
 }
 
-// sameOrigin returns FORBIDDEN if a browser sent a request that may change something on behalf of a
-// page of a different site.
-func (f *front) sameOrigin(r *http.Request) error {
+// sameOrigin returns FORBIDDEN if a browser sent a request that may change something, or opens a
+// stream, on behalf of a page of a different site. The page could not read the stream, but open
+// streams count against the limits of the workspace.
+func (f *front) sameOrigin(r *http.Request, operation *contract.Operation) error {
+	if operation.Stream() {
+		asChange := *r
+		asChange.Method = http.MethodPost
+		r = &asChange
+	}
 	if err := f.crossOrigin.Check(r); err != nil {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "cross_origin", Err: err,

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -91,9 +92,11 @@ func (o *operations) ListWorkflowRuns(ctx context.Context, _ api.ListWorkflowRun
 // selects the signature, otherwise Weft-Workspace selects the session (decisions 2.11).
 func TestSigningHeadersOrWeftWorkspaceSelectHowToAuthenticate(t *testing.T) {
 	s := people(t)
+	const runsPath, streamPath, byQuery = "/v1/sdk/workflows/executions", getPath + "/stream", "?workspace=" + executionID
 	const unsigned, bearer, in = "X-Api-Key: ", "Authorization: Bearer viewer", "Weft-Workspace: " + executionID
 	person, key := "listWorkflowRuns by user in "+executionID, "listWorkflowRuns by api_key in "+uuid.Max.String()
 	for _, tc := range []struct {
+		path   string // by default that of listWorkflowRuns
 		header []string
 		status int
 		ran    string
@@ -110,11 +113,22 @@ func TestSigningHeadersOrWeftWorkspaceSelectHowToAuthenticate(t *testing.T) {
 		{header: []string{unsigned, in, "Authorization: Bearer king"}, status: 403, reason: "role_not_allowed"},
 		{header: []string{unsigned, bearer, "Weft-Workspace: x"}, status: 404},
 		{header: []string{unsigned, bearer, in + "," + executionID}, status: 404},
+		{path: runsPath + "?workspace=" + executionID, header: []string{unsigned, bearer}, status: 401, reason: "missing_api_key"},
+		{path: streamPath, header: []string{unsigned, bearer}, status: 401, reason: "missing_api_key"},
+		{path: streamPath + byQuery, header: []string{unsigned, bearer}, status: 404, ran: "streamComponentExecution"},
+		{path: streamPath + byQuery, header: []string{unsigned, "Cookie: weft_session=viewer", "Sec-Fetch-Site: same-origin"}, status: 404, ran: "streamComponentExecution"},
+		{path: streamPath + byQuery, header: []string{unsigned, "Cookie: weft_session=viewer", "Sec-Fetch-Site: same-site"}, status: 403, reason: "cross_origin"},
+		{path: streamPath + byQuery, header: []string{unsigned, "Cookie: weft_session=viewer", "Origin: https://elsewhere.example"}, status: 403, reason: "cross_origin"},
+		{path: streamPath + byQuery, header: []string{unsigned, bearer, "Weft-Workspace: x"}, status: 404},
+		{path: streamPath + byQuery + "&workspace=x", header: []string{unsigned, bearer}, status: 404},
+		{path: streamPath + byQuery, header: []string{bearer}, status: 404, ran: "streamComponentExecution"},
+		{path: streamPath + byQuery, header: []string{unsigned, bearer, "X-Sdk-Signature: x"}, status: 401, reason: "missing_api_key"},
+		{path: streamPath + byQuery, header: []string{unsigned}, status: 401, reason: "missing_session"},
 	} {
-		got := s.do(t, "GET", "/v1/sdk/workflows/executions", "", tc.header...)
+		got := s.do(t, "GET", cmp.Or(tc.path, runsPath), "", tc.header...)
 		ran := strings.Join(s.operations.taken(), ", ")
 		if got.status != tc.status || ran != tc.ran || !strings.Contains(got.body, tc.reason) {
-			t.Errorf("%q: got %d %s, ran %q; want %d %s, %q", tc.header, got.status, got.body, ran, tc.status, tc.reason, tc.ran)
+			t.Errorf("%s %q: got %d %s, ran %q; want %d %s, %q", tc.path, tc.header, got.status, got.body, ran, tc.status, tc.reason, tc.ran)
 		}
 	}
 }
