@@ -58,6 +58,8 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 			request.Body = t.JSON(drawn("signed"))
 		case "archiveWorkflow":
 			on = archived
+		case "streamWorkspace":
+			request.Method = http.MethodHead // the stream does not end
 		case "sendRunSignal":
 			run = waiting
 		case "setEnvironmentVariable":

@@ -37,7 +37,7 @@ func Cases() []Case {
 		catalogueCases, unchangedCases, componentCases,
 		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, challengeCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,
-		peopleCases, doorCases, matrixCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
+		peopleCases, doorCases, matrixCases, changeCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)
 }
 

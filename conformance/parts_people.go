@@ -6,6 +6,7 @@ var peopleParts = []Part{
 	{"D2.11.role", "a person needs the role that the operation names, and a workspace of others is 404", ""},
 	{"D2.11.counts", "a person's requests count against the limits of the workspace", ""},
 	{"D2.11.streams", "an event stream accepts the workspace in the query, and closes within 5 s after its session or membership ends", ""},
+	{"D2.12", "the stream of a workspace starts with resync and reports the ID and status of each run and execution that changes", ""},
 	{"D2.11.audited", "the audit log names the person", ""},
 	{"D2.11.origin", "a person's requests are protected against cross-origin requests", ""},
 

@@ -112,6 +112,9 @@ type ServerInterface interface {
 	// CheckSignature Explain a signature
 	// (POST /v1/sdk/signature-check)
 	CheckSignature(w http.ResponseWriter, r *http.Request)
+	// StreamWorkspace Stream the changes of a workspace
+	// (GET /v1/sdk/stream)
+	StreamWorkspace(w http.ResponseWriter, r *http.Request)
 	// ExportWorkflow Export a workflow
 	// (GET /v1/sdk/workflow-exports/{workflowId})
 	ExportWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID, params ExportWorkflowParams)
@@ -1304,6 +1307,20 @@ func (siw *ServerInterfaceWrapper) CheckSignature(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CheckSignature(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StreamWorkspace operation middleware
+func (siw *ServerInterfaceWrapper) StreamWorkspace(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StreamWorkspace(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3134,6 +3151,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/schedules/{scheduleId}", wrapper.GetSchedule)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/schedules/{scheduleId}", wrapper.ReplaceSchedule)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/signature-check", wrapper.CheckSignature)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/stream", wrapper.StreamWorkspace)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflow-exports/{workflowId}", wrapper.ExportWorkflow)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.ListWorkflows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/workflows", wrapper.CreateWorkflow)
@@ -3930,6 +3948,56 @@ func (response CheckSignature200JSONResponse) VisitCheckSignatureResponse(w http
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type StreamWorkspaceRequestObject struct {
+}
+
+type StreamWorkspaceResponseObject interface {
+	VisitStreamWorkspaceResponse(w http.ResponseWriter) error
+}
+
+type StreamWorkspace200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response StreamWorkspace200TextEventStreamResponse) VisitStreamWorkspaceResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
 }
 
 type ExportWorkflowRequestObject struct {
@@ -5000,6 +5068,9 @@ type StrictServerInterface interface {
 	// CheckSignature Explain a signature
 	// (POST /v1/sdk/signature-check)
 	CheckSignature(ctx context.Context, request CheckSignatureRequestObject) (CheckSignatureResponseObject, error)
+	// StreamWorkspace Stream the changes of a workspace
+	// (GET /v1/sdk/stream)
+	StreamWorkspace(ctx context.Context, request StreamWorkspaceRequestObject) (StreamWorkspaceResponseObject, error)
 	// ExportWorkflow Export a workflow
 	// (GET /v1/sdk/workflow-exports/{workflowId})
 	ExportWorkflow(ctx context.Context, request ExportWorkflowRequestObject) (ExportWorkflowResponseObject, error)
@@ -6010,6 +6081,30 @@ func (sh *strictHandler) CheckSignature(w http.ResponseWriter, r *http.Request) 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CheckSignatureResponseObject); ok {
 		if err := validResponse.VisitCheckSignatureResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StreamWorkspace operation middleware
+func (sh *strictHandler) StreamWorkspace(w http.ResponseWriter, r *http.Request) {
+	var request StreamWorkspaceRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StreamWorkspace(ctx, request.(StreamWorkspaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StreamWorkspace")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StreamWorkspaceResponseObject); ok {
+		if err := validResponse.VisitStreamWorkspaceResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -479,6 +479,24 @@ func (e WorkflowStatus) Valid() bool {
 	}
 }
 
+// Defines values for WorkspaceEventKind.
+const (
+	WorkspaceEventKindExecution WorkspaceEventKind = "execution"
+	WorkspaceEventKindRun       WorkspaceEventKind = "run"
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceEventKind enum.
+func (e WorkspaceEventKind) Valid() bool {
+	switch e {
+	case WorkspaceEventKindExecution:
+		return true
+	case WorkspaceEventKindRun:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HubMode.
 const (
 	HubModeSubscribe HubMode = "subscribe"
@@ -4498,6 +4516,37 @@ type Workspace struct {
 	// Examples: editor
 	Role Role `json:"role"`
 }
+
+// WorkspaceEvent A run or an execution that changed. An event named `resync` has only `at`: changes may have been missed.
+//
+// Examples: {"at":"2026-11-21T10:16:00.240Z","id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","kind":"run","status":"COMPLETED"}, {"at":"2026-11-21T10:16:00.000Z"}
+type WorkspaceEvent struct {
+	// At When it changed, or when the `resync` was sent.
+	//
+	// Examples: 2026-11-21T10:16:00.020Z
+	At timestamp.Time `json:"at"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID *ID `json:"id,omitempty"`
+
+	// Kind What changed. Other kinds may follow.
+	//
+	// Examples: run
+	Kind *WorkspaceEventKind `json:"kind,omitempty"`
+
+	// Status CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
+	//
+	//
+	// Examples: EXECUTING
+	Status *RunStatus `json:"status,omitempty"`
+}
+
+// WorkspaceEventKind What changed. Other kinds may follow.
+//
+// Examples: run
+type WorkspaceEventKind string
 
 // WorkspaceLimits The limits of a workspace, from its plan or an individual agreement.
 type WorkspaceLimits struct {

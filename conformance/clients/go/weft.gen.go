@@ -324,6 +324,24 @@ func (e WorkflowStatus) Valid() bool {
 	}
 }
 
+// Defines values for WorkspaceEventKind.
+const (
+	WorkspaceEventKindExecution WorkspaceEventKind = "execution"
+	WorkspaceEventKindRun       WorkspaceEventKind = "run"
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceEventKind enum.
+func (e WorkspaceEventKind) Valid() bool {
+	switch e {
+	case WorkspaceEventKindExecution:
+		return true
+	case WorkspaceEventKindRun:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StagesOfRun.
 const (
 	StagesOfRunAll  StagesOfRun = "all"
@@ -2679,6 +2697,37 @@ type WorkflowWarning struct {
 // has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
+// WorkspaceEvent A run or an execution that changed. An event named `resync` has only `at`: changes may have been missed.
+//
+// Examples: {"at":"2026-11-21T10:16:00.240Z","id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","kind":"run","status":"COMPLETED"}, {"at":"2026-11-21T10:16:00.000Z"}
+type WorkspaceEvent struct {
+	// At When it changed, or when the `resync` was sent.
+	//
+	// Examples: 2026-11-21T10:16:00.020Z
+	At time.Time `json:"at"`
+
+	// ID A UUIDv7 in lower case.
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ID *ID `json:"id,omitempty"`
+
+	// Kind What changed. Other kinds may follow.
+	//
+	// Examples: run
+	Kind *WorkspaceEventKind `json:"kind,omitempty"`
+
+	// Status CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
+	//
+	//
+	// Examples: EXECUTING
+	Status *RunStatus `json:"status,omitempty"`
+}
+
+// WorkspaceEventKind What changed. Other kinds may follow.
+//
+// Examples: run
+type WorkspaceEventKind string
+
 // After defines model for After.
 type After = int64
 
@@ -3153,6 +3202,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
 	GetComponent(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamWorkspace Stream the changes of a workspace
+	//
+	// Which runs and executions of the workspace change, as server-sent events. Executions that are stages of runs are
+	// left out. Each message is a `data:` line with a JSON `WorkspaceEvent`: the kind, the ID and the new status, and
+	// nothing of the content. Read the record for the rest. The comment `:ping` is sent every 15 s. The stream does
+	// not end.
+	//
+	// An event named `resync` has only `at`. It means that changes may have been missed: read again what you show. It
+	// is the first event of every connection, so open the stream before you read. Later it is sent if the service lost
+	// notifications, or if you read too slowly. Events are not stored: `Last-Event-ID` is ignored, because every
+	// connection starts with `resync`.
+	//
+	// Changes are reported within about a second, and new executions and runs within about three. Several changes of
+	// one ID may be merged into one event, which has the latest status. An ID may be reported again with the same
+	// status. A crash of the service may lose a change, so read again every few minutes too.
+	//
+	// A key that is restricted to some workflows cannot use this operation: 403 `key_restricted`. Authentication is
+	// checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out or leaving the
+	// workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the workspace in the
+	// query parameter `workspace`.
+	//
+	// Corresponds with GET /v1/sdk/stream (the `StreamWorkspace` operationId).
+	StreamWorkspace(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExportWorkflow Export a workflow
 	//
@@ -3692,6 +3765,40 @@ func (c *Client) StreamComponentExecution(ctx context.Context, executionID Execu
 // Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
 func (c *Client) GetComponent(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetComponentRequest(c.Server, module)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamWorkspace Stream the changes of a workspace
+//
+// Which runs and executions of the workspace change, as server-sent events. Executions that are stages of runs are
+// left out. Each message is a `data:` line with a JSON `WorkspaceEvent`: the kind, the ID and the new status, and
+// nothing of the content. Read the record for the rest. The comment `:ping` is sent every 15 s. The stream does
+// not end.
+//
+// An event named `resync` has only `at`. It means that changes may have been missed: read again what you show. It
+// is the first event of every connection, so open the stream before you read. Later it is sent if the service lost
+// notifications, or if you read too slowly. Events are not stored: `Last-Event-ID` is ignored, because every
+// connection starts with `resync`.
+//
+// Changes are reported within about a second, and new executions and runs within about three. Several changes of
+// one ID may be merged into one event, which has the latest status. An ID may be reported again with the same
+// status. A crash of the service may lose a change, so read again every few minutes too.
+//
+// A key that is restricted to some workflows cannot use this operation: 403 `key_restricted`. Authentication is
+// checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out or leaving the
+// workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the workspace in the
+// query parameter `workspace`.
+//
+// Corresponds with GET /v1/sdk/stream (the `StreamWorkspace` operationId).
+func (c *Client) StreamWorkspace(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamWorkspaceRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -4696,6 +4803,33 @@ func NewGetComponentRequest(server string, module GivenModule) (*http.Request, e
 	}
 
 	operationPath := fmt.Sprintf("/v1/sdk/components/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStreamWorkspaceRequest constructs an http.Request for the StreamWorkspace method
+func NewStreamWorkspaceRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sdk/stream")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5997,6 +6131,32 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
 	GetComponentWithResponse(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*GetComponentResponse, error)
 
+	// StreamWorkspaceWithResponse Stream the changes of a workspace
+	//
+	// Which runs and executions of the workspace change, as server-sent events. Executions that are stages of runs are
+	// left out. Each message is a `data:` line with a JSON `WorkspaceEvent`: the kind, the ID and the new status, and
+	// nothing of the content. Read the record for the rest. The comment `:ping` is sent every 15 s. The stream does
+	// not end.
+	//
+	// An event named `resync` has only `at`. It means that changes may have been missed: read again what you show. It
+	// is the first event of every connection, so open the stream before you read. Later it is sent if the service lost
+	// notifications, or if you read too slowly. Events are not stored: `Last-Event-ID` is ignored, because every
+	// connection starts with `resync`.
+	//
+	// Changes are reported within about a second, and new executions and runs within about three. Several changes of
+	// one ID may be merged into one event, which has the latest status. An ID may be reported again with the same
+	// status. A crash of the service may lose a change, so read again every few minutes too.
+	//
+	// A key that is restricted to some workflows cannot use this operation: 403 `key_restricted`. Authentication is
+	// checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out or leaving the
+	// workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the workspace in the
+	// query parameter `workspace`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sdk/stream (the `StreamWorkspace` operationId).
+	StreamWorkspaceWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*StreamWorkspaceResponse, error)
+
 	// ExportWorkflowWithResponse Export a workflow
 	//
 	// The workflow, or one of its earlier versions, as one file. The file contains nothing that belongs to this
@@ -6802,6 +6962,57 @@ func (r GetComponentResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetComponentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// StreamWorkspaceResponseDefaultHeaders the declared response headers of an HTTP default response for StreamWorkspace
+type StreamWorkspaceResponseDefaultHeaders struct {
+	Allow               *string
+	CacheControl        string
+	XContentTypeOptions string
+	XRequestID          string
+}
+
+type StreamWorkspaceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *StreamWorkspaceResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r StreamWorkspaceResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamWorkspaceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamWorkspaceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamWorkspaceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamWorkspaceResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7979,6 +8190,38 @@ func (c *ClientWithResponses) GetComponentWithResponse(ctx context.Context, modu
 	return ParseGetComponentResponse(rsp)
 }
 
+// StreamWorkspaceWithResponse Stream the changes of a workspace
+//
+// Which runs and executions of the workspace change, as server-sent events. Executions that are stages of runs are
+// left out. Each message is a `data:` line with a JSON `WorkspaceEvent`: the kind, the ID and the new status, and
+// nothing of the content. Read the record for the rest. The comment `:ping` is sent every 15 s. The stream does
+// not end.
+//
+// An event named `resync` has only `at`. It means that changes may have been missed: read again what you show. It
+// is the first event of every connection, so open the stream before you read. Later it is sent if the service lost
+// notifications, or if you read too slowly. Events are not stored: `Last-Event-ID` is ignored, because every
+// connection starts with `resync`.
+//
+// Changes are reported within about a second, and new executions and runs within about three. Several changes of
+// one ID may be merged into one event, which has the latest status. An ID may be reported again with the same
+// status. A crash of the service may lose a change, so read again every few minutes too.
+//
+// A key that is restricted to some workflows cannot use this operation: 403 `key_restricted`. Authentication is
+// checked on connecting. Revoking the key closes its streams within 5 s, and so does signing out or leaving the
+// workspace. A browser's `EventSource` sends no headers, but the cookie of a session: name the workspace in the
+// query parameter `workspace`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sdk/stream (the `StreamWorkspace` operationId).
+func (c *ClientWithResponses) StreamWorkspaceWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*StreamWorkspaceResponse, error) {
+	rsp, err := c.StreamWorkspace(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamWorkspaceResponse(rsp)
+}
+
 // ExportWorkflowWithResponse Export a workflow
 //
 // The workflow, or one of its earlier versions, as one file. The file contains nothing that belongs to this
@@ -8974,6 +9217,66 @@ func ParseGetComponentResponse(rsp *http.Response) (*GetComponentResponse, error
 	switch {
 	case true:
 		var headers GetComponentResponseDefaultHeaders
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("X-Content-Type-Options"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Content-Type-Options", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XContentTypeOptions = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseStreamWorkspaceResponse parses an HTTP response from a StreamWorkspaceWithResponse call
+func ParseStreamWorkspaceResponse(rsp *http.Response) (*StreamWorkspaceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamWorkspaceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers StreamWorkspaceResponseDefaultHeaders
 		if values := rsp.Header.Values("Allow"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

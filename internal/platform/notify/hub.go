@@ -24,14 +24,17 @@ type Hub struct {
 	mu      sync.Mutex
 	waiting map[Key]map[*Subscription]struct{}
 
-	outMu  sync.Mutex
-	out    []Key
-	outNew chan struct{}
+	collecting map[uuid.UUID][]*Changes // by workspace
+
+	outMu   sync.Mutex
+	out     []Key
+	outLost bool // there were too many keys for out, or they could not be sent
+	outNew  chan struct{}
 }
 
 // NewHub returns a hub without subscriptions.
 func NewHub() *Hub {
-	return &Hub{waiting: map[Key]map[*Subscription]struct{}{}, outNew: make(chan struct{}, 1)}
+	return &Hub{waiting: map[Key]map[*Subscription]struct{}{}, collecting: map[uuid.UUID][]*Changes{}, outNew: make(chan struct{}, 1)}
 }
 
 // Subscription is a subscription to changes of one row.
@@ -133,14 +136,21 @@ func (h *Hub) Publish(changes ...Change) {
 			s.value = change.Value
 			s.notify()
 		}
+		h.collect(change.Key)
 	}
 	h.mu.Unlock()
 	h.outMu.Lock()
 	// Bounded: other processes find the rest when they poll.
 	if len(h.out) < 100_000 {
 		h.out = append(h.out, keys...)
+	} else {
+		h.outLost = true
 	}
 	h.outMu.Unlock()
+	h.wakeSender()
+}
+
+func (h *Hub) wakeSender() {
 	select {
 	case h.outNew <- struct{}{}:
 	default:
@@ -155,6 +165,7 @@ func (h *Hub) wake(keys []Key) {
 			s.value = nil
 			s.notify()
 		}
+		h.collect(key)
 	}
 }
 
@@ -167,6 +178,7 @@ func (h *Hub) wakeAll() {
 			s.notify()
 		}
 	}
+	h.missAll()
 }
 
 // Wake wakes this subscription alone.
@@ -208,6 +220,9 @@ func (h *Hub) drain() []Key {
 	h.outMu.Lock()
 	defer h.outMu.Unlock()
 	keys := h.out
-	h.out = nil
+	if h.outLost {
+		keys = append(keys, anything)
+	}
+	h.out, h.outLost = nil, false
 	return keys
 }

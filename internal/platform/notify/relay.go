@@ -40,6 +40,7 @@ type Relay struct {
 	// time.
 	Changed func(ctx context.Context, keys []Key, within time.Duration) ([]Key, error)
 
+	deaf   atomic.Bool   // notifications do not arrive
 	sender atomic.Uint32 // PID of the backend that sends this process's notifications
 }
 
@@ -108,8 +109,10 @@ func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 	notification, err := conn.WaitForNotification(wait)
 	switch {
 	case err == nil:
+		r.deaf.Store(false)
 		r.Hub.wake(decode(notification.Payload)) // a real notification may have arrived first
 	case ctx.Err() == nil && wait.Err() != nil && !conn.IsClosed():
+		r.deaf.Store(true)
 		r.Log.Warn("notifications do not arrive, so changes are only found by polling every two seconds: check whether a connection pooler is in front of the database")
 	default:
 		return err
@@ -135,6 +138,7 @@ func (r *Relay) send(ctx context.Context, conn *pgx.Conn) error {
 		for keys := r.Hub.drain(); len(keys) > 0; {
 			n := min(len(keys), perNotification)
 			if _, err := conn.Exec(ctx, "SELECT pg_notify($1, $2)", channel, encode(keys[:n])); err != nil {
+				r.Hub.unsent()
 				return err
 			}
 			keys = keys[n:]
@@ -145,6 +149,9 @@ func (r *Relay) send(ctx context.Context, conn *pgx.Conn) error {
 func (r *Relay) recheck(ctx context.Context) {
 	last := time.Now()
 	for wait.For(ctx, recheckEvery) == nil {
+		if r.deaf.Load() {
+			r.Hub.lost()
+		}
 		keys := r.Hub.watched()
 		if len(keys) == 0 {
 			last = time.Now()

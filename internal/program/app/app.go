@@ -55,6 +55,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/rotation"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/changes"
 	"github.com/weft-automation/weft/internal/workflow/hook"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -87,6 +88,7 @@ type App struct {
 	runs      *run.Service
 	schedules *schedule.Service
 	hooks     *hook.Service
+	changes   *changes.Service
 	runner    *execution.Runner // the runner of the workers, or a runner that only cancels executions and runs components without effect
 	untrace   func(context.Context) error
 
@@ -241,6 +243,7 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Draining: a.draining, Quarantined: a.held,
 	})
 	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})
+	a.changes = changes.NewService(changes.Deps{API: a.pools.api, Hub: a.hub, Log: a.log})
 	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
 	if a.workers == nil {
 		return nil

@@ -89,7 +89,7 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		}
 		listed := catalog.New(registry)
 		handler, err := server.New(server.Deps{
-			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
+			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Changes: a.changes, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
 			Credits: credits, Console: pages, Open: opened, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
 			Docs: portal.Handler(listed.All()), Draining: a.draining, BindCursors: a.cfg.bindCursors || cursor.SendBound, Streams: &a.streams, Metrics: a.metrics, Log: a.log,

@@ -161,7 +161,7 @@ func checkScope(r *http.Request, operation *contract.Operation, principal auth.P
 	if operation.Unrestricted {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "key_restricted",
-			Message: "This API key is restricted to some workflows. It may not create, replace, archive or list workflows, change schedules or hooks, or access environment variables.",
+			Message: "This API key is restricted to some workflows. It may not create, replace, archive or list workflows, change schedules or hooks, access environment variables, or stream the changes of the workspace.",
 		}
 	}
 	return nil

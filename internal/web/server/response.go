@@ -87,6 +87,7 @@ func (r response) VisitTriggerWorkflowResponse(w http.ResponseWriter) error     
 func (r response) VisitGetWorkflowRunResponse(w http.ResponseWriter) error           { return r(w) }
 func (r response) VisitCancelWorkflowRunResponse(w http.ResponseWriter) error        { return r(w) }
 func (r response) VisitStreamWorkflowRunResponse(w http.ResponseWriter) error        { return r(w) }
+func (r response) VisitStreamWorkspaceResponse(w http.ResponseWriter) error          { return r(w) }
 func (r response) VisitQuoteWorkflowResponse(w http.ResponseWriter) error            { return r(w) }
 func (r response) VisitListWorkflowRunsResponse(w http.ResponseWriter) error         { return r(w) }
 func (r response) VisitListRunStagesResponse(w http.ResponseWriter) error            { return r(w) }

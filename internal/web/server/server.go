@@ -31,6 +31,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/contract"
 	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/changes"
 	"github.com/weft-automation/weft/internal/workflow/hook"
 	"github.com/weft-automation/weft/internal/workflow/run"
 	"github.com/weft-automation/weft/internal/workflow/schedule"
@@ -43,6 +44,7 @@ type Deps struct {
 	Runs        *run.Service
 	Schedules   *schedule.Service
 	Hooks       *hook.Service
+	Changes     *changes.Service
 	Environment *environment.Service
 	Callbacks   *callback.Service
 	Catalogue   *catalog.Catalog

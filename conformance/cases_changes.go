@@ -1,0 +1,60 @@
+package conformance
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
+)
+
+// changeCases check the stream of a workspace.
+var changeCases = []Case{
+	{Part: "D2.12", Name: "changes/200 runs and executions that change, by ID and status", Run: changesReported},
+	{Part: "D2.12", Name: "changes/200 a person's page hears what a key starts", Run: changesOfAPage, Needs: owner},
+}
+
+// openChanges opens the stream of the workspace and reads its first event.
+func openChanges(t *probe.Trial, r probe.Request) *probe.Stream {
+	r.Path = "/v1/sdk/stream" + r.Path
+	stream := t.StreamOf(r)
+	first, ok := stream.Next()
+	t.Check(ok && first.Name == "resync" && first.LastID == "", "the first event is %q %s", first.Name, first.Data)
+	return stream
+}
+
+// awaitChange reads a stream until it reports the status of an ID.
+func awaitChange(t *probe.Trial, stream *probe.Stream, kind api.WorkspaceEventKind, id, status string) {
+	for {
+		e, ok := stream.Next()
+		t.Check(ok, "the stream ended")
+		var change api.WorkspaceEvent
+		t.NoError("event", json.Unmarshal(e.Data, &change))
+		t.Check((e.Name == "resync") == (change.Kind == nil), "an event named %q: %s", e.Name, e.Data)
+		if change.ID == nil || change.ID.String() != id {
+			continue
+		}
+		t.Equal("kind", *change.Kind, kind)
+		if string(*change.Status) == status {
+			return
+		}
+	}
+}
+
+func changesReported(t *probe.Trial) {
+	stream := openChanges(t, probe.Request{Header: http.Header{"Last-Event-Id": {"x"}}})
+	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
+	awaitChange(t, stream, api.WorkspaceEventKindExecution, id, "COMPLETED")
+	waits := decodeWorkflow(t, t.Post(workflows, sketch([]object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "approved", "timeoutMs": 60_000})}, nil))).ID
+	run := probe.Decode[api.TriggerResult](t, t.Post(workflowPath(waits), object{})).RunID.String()
+	awaitChange(t, stream, api.WorkspaceEventKindRun, run, "EXECUTING")
+	answer := t.Do(probe.Request{Method: http.MethodPut, Path: runPath(run) + "/cancellation", Body: []byte(`{}`)})
+	t.Equal("cancel", answer.Status, http.StatusOK)
+	awaitChange(t, stream, api.WorkspaceEventKindRun, run, "CANCELED")
+}
+
+func changesOfAPage(t *probe.Trial) {
+	page := nobody("Cookie: " + cookie(t.SignIn()).Get("Cookie"))
+	stream := openChanges(t, page(probe.Request{Path: "?workspace=" + t.Target().WorkspaceID}))
+	awaitChange(t, stream, api.WorkspaceEventKindExecution, t.Execute(probe.RandomUUID()).ID.String(), "COMPLETED")
+}
