@@ -111,7 +111,7 @@ func (s *Service) run(ctx context.Context, f *feed) {
 		ids, missed := f.changed.Take()
 		events, all, err := s.read(ctx, f, ids, after)
 		if err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "could not read the changes of a workspace; its streams are told to read again", "workspace_id", f.workspaceID.String(), "error", err)
+			s.Log.WarnContext(ctx, "could not read the changes of a workspace; its streams get a resync", "workspace_id", f.workspaceID.String(), "error", err)
 		}
 		s.distribute(f, events, missed || !all || err != nil)
 		if wait.For(ctx, pause) != nil {
