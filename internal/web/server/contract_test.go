@@ -132,7 +132,7 @@ func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
 		}
 	}
 	slices.Sort(events)
-	if want := []string{"#/components/schemas/ComponentExecutionEvent", "#/components/schemas/RunEvent"}; !slices.Equal(events, want) {
+	if want := []string{"#/components/schemas/ComponentExecutionEvent", "#/components/schemas/RunEvent", "#/components/schemas/WorkspaceEvent"}; !slices.Equal(events, want) {
 		t.Errorf("streams of %q, want %q", events, want)
 	}
 }
