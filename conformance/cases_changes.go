@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
@@ -11,7 +12,7 @@ import (
 // changeCases check the stream of a workspace.
 var changeCases = []Case{
 	{Part: "D2.12", Name: "changes/200 runs and executions that change, by ID and status", Run: changesReported},
-	{Part: "D2.12", Name: "changes/200 a person's page hears what a key starts", Run: changesOfAPage, Needs: owner},
+	{Part: "D2.12", Name: "changes/200 a person's page hears what a key starts", Run: changesOfAPage, Needs: []probe.Need{probe.NeedOwner, probe.NeedForeign}},
 }
 
 // openChanges opens the stream of the workspace and reads its first event.
@@ -24,19 +25,23 @@ func openChanges(t *probe.Trial, r probe.Request) *probe.Stream {
 }
 
 // awaitChange reads a stream until it reports the status of an ID.
-func awaitChange(t *probe.Trial, stream *probe.Stream, kind api.WorkspaceEventKind, id, status string) {
+// It returns the IDs that were reported until then.
+func awaitChange(t *probe.Trial, stream *probe.Stream, kind api.WorkspaceEventKind, id, status string) (seen []string) {
 	for {
 		e, ok := stream.Next()
 		t.Check(ok, "the stream ended")
 		var change api.WorkspaceEvent
 		t.NoError("event", json.Unmarshal(e.Data, &change))
 		t.Check((e.Name == "resync") == (change.Kind == nil), "an event named %q: %s", e.Name, e.Data)
-		if change.ID == nil || change.ID.String() != id {
+		if change.ID == nil {
+			continue
+		}
+		if seen = append(seen, change.ID.String()); change.ID.String() != id {
 			continue
 		}
 		t.Equal("kind", *change.Kind, kind)
 		if string(*change.Status) == status {
-			return
+			return seen
 		}
 	}
 }
@@ -56,5 +61,7 @@ func changesReported(t *probe.Trial) {
 func changesOfAPage(t *probe.Trial) {
 	page := nobody("Cookie: " + cookie(t.SignIn()).Get("Cookie"))
 	stream := openChanges(t, page(probe.Request{Path: "?workspace=" + t.Target().WorkspaceID}))
-	awaitChange(t, stream, api.WorkspaceEventKindExecution, t.Execute(probe.RandomUUID()).ID.String(), "COMPLETED")
+	foreign := probe.Decode[api.ComponentExecution](t, t.Do(submit(t, probe.RandomUUID().Waiting(15000), probe.Signing{As: t.Target().Foreign}))).ID.String()
+	seen := awaitChange(t, stream, api.WorkspaceEventKindExecution, t.Execute(probe.RandomUUID()).ID.String(), "COMPLETED")
+	t.Check(!slices.Contains(seen, foreign), "an execution of another workspace was reported")
 }

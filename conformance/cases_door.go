@@ -85,6 +85,14 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 	return append(list, last...), before
 }
 
+// refusable returns a GET request for a HEAD request, because a refusal of HEAD has no body.
+func refusable(r probe.Request) probe.Request {
+	if r.Method == http.MethodHead {
+		r.Method = http.MethodGet
+	}
+	return r
+}
+
 // peoples lists the operations that require a session. Those that also accept signatures are
 // checked by the permission matrix.
 func peoples(t *probe.Trial) []*probe.Operation {

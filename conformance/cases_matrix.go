@@ -76,8 +76,7 @@ func guarded(t *probe.Trial) []attempt {
 	requests, _ := signed(t, probe.RandomUUID(), probe.Signing{})
 	for _, request := range requests {
 		operation := t.Target().Spec.Find(request.Method, request.Path)
-		request.Method = operation.Method // refusals of HEAD have no body
-		list = append(list, attempt{operation, request})
+		list = append(list, attempt{operation, refusable(request)})
 	}
 	for _, operation := range peoples(t) {
 		list = append(list, attempt{operation, to(operation, t.Target().WorkspaceID)})

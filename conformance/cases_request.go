@@ -106,7 +106,7 @@ func acceptable(t *probe.Trial) {
 		}
 		for _, accept := range []string{"text/html", "image/*;q=0.9", own + ";q=0, */*;q=0"} {
 			request.Header = http.Header{"Accept": {accept}}
-			t.Problem(t.Do(request), http.StatusNotAcceptable, "NOT_ACCEPTABLE")
+			t.Problem(t.Do(refusable(request)), http.StatusNotAcceptable, "NOT_ACCEPTABLE")
 		}
 		for _, accept := range []string{own, "*/*", "text/html, */*;q=0.1", strings.Split(own, "/")[0] + "/*"} {
 			request.Header = http.Header{"Accept": {accept}}
