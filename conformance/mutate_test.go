@@ -41,6 +41,7 @@ var watchful = []string{
 	"runs/200 a record with every kind of stage", "runs/200 triggers of every kind", "EX15 runs/200 a repeated trigger begins nothing", "runs/200 quotes",
 	"runs/200 the list of runs", "runs/200 stages left out, and by pages", "runs/200 the log of a run, by pages and after an event",
 	"SS01 runs/a stream from the start to COMPLETED", "SS01 runs/a stream of what is FAILED already",
+	"changes/200 runs and executions that change, by ID and status",
 	"environment/200 set, listed, deleted by a key", "environment/200 set, listed, deleted by a member",
 	"schedules/200 made, read, listed, replaced, deleted", "EX15 schedules/200 a repeat creates nothing",
 	"hooks/200 made, read, listed, replaced, deleted", "EX15 hooks/200 a repeat creates nothing", "hooks/200 deliveries begin runs, each once",
