@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/kit/waittest"
-	"github.com/weft-automation/weft/internal/web/browsertest"
 	"github.com/weft-automation/weft/internal/program/pagetest"
+	"github.com/weft-automation/weft/internal/web/browsertest"
 )
 
 // settlement returns a workflow of 4 × parts + 4 components that splits and joins.

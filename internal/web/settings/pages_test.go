@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/local/client"
-	"github.com/weft-automation/weft/internal/web/browsertest"
 	"github.com/weft-automation/weft/internal/program/pagetest"
+	"github.com/weft-automation/weft/internal/web/browsertest"
 )
 
 const (
