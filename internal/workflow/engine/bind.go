@@ -143,14 +143,9 @@ func (a *Advance) collected(source graph.Source, shared []int32, b *binding) (al
 // outputsBelow returns the outputs of a component in all iterations that start with prefix.
 func (a *Advance) outputsBelow(componentID string, prefix []int32) []IterationValue {
 	all := slices.Clone(a.below[PlaceOf(componentID, prefix)])
-	for _, e := range a.Ends {
-		if e.Status == status.StageCompleted && isBelow(e.ComponentID, e.Iteration, componentID, prefix) {
-			all = append(all, IterationValue{e.Iteration, a.values[PlaceOf(e.ComponentID, e.Iteration)]})
-		}
-	}
-	for _, t := range a.Stages {
-		if t.Status == status.StageCompleted && isBelow(t.Component.ID, t.Iteration, componentID, prefix) {
-			all = append(all, IterationValue{t.Iteration, Value{t.Output, t.Secret}})
+	for _, e := range a.finals {
+		if e.Status == status.StageCompleted && e.ComponentID == componentID && isBelow(e.Iteration, prefix) {
+			all = append(all, IterationValue{e.Iteration, a.values[PlaceOf(componentID, e.Iteration)]})
 		}
 	}
 	return all
@@ -182,21 +177,15 @@ func (a *Advance) itemCounts(source graph.Source, shared []int32) (counts map[st
 // components failed.
 func (a *Advance) failedIterations(components []string, prefix []int32) map[string]bool {
 	failed := map[string]bool{}
-	add := func(componentID string, state status.Stage, iteration []int32) {
-		if state == status.StageFailed && slices.Contains(components, componentID) {
-			failed[array(iteration)] = true
-		}
-	}
 	for _, id := range components {
 		for _, iteration := range a.failedBelow[PlaceOf(id, prefix)] {
 			failed[array(iteration)] = true
 		}
 	}
-	for _, t := range a.Stages {
-		add(t.Component.ID, t.Status, t.Iteration)
-	}
-	for _, e := range a.Ends {
-		add(e.ComponentID, e.Status, e.Iteration)
+	for _, e := range a.finals {
+		if e.Status == status.StageFailed && slices.Contains(components, e.ComponentID) {
+			failed[array(e.Iteration)] = true
+		}
 	}
 	return failed
 }

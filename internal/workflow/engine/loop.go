@@ -23,7 +23,7 @@ type loop struct {
 	stage       *Stage // set if the loop is new in this advance
 	late        bool   // the loop exceeded its timeout
 	dirty       bool
-	result      *Stage        // the loop's final state; nil: unfinished
+	finished    bool
 	firstFailed []FailedStage // the first failed item, if any, before this advance; nil: unknown
 }
 
@@ -71,7 +71,7 @@ func (l *loop) configure(config json.RawMessage) {
 // fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
 // loop.
 func (a *Advance) fill(l *loop) {
-	if l.result != nil {
+	if l.finished {
 		return
 	}
 	parent := a.scopeOf(l.componentID, l.iteration)
@@ -92,25 +92,32 @@ func (a *Advance) fill(l *loop) {
 	if l.Live > 0 || l.Next < l.Count && !stopped {
 		return
 	}
-	end := &Stage{Status: status.StageCompleted, Port: graph.PortDone}
+	end := End{ID: l.ID, ComponentID: l.componentID, Iteration: l.iteration, Next: l.Next, Failed: l.Failed}
 	switch {
 	case l.late:
 		c, _ := a.Plan.Component(l.componentID)
-		end = (&Stage{}).failed(errLate(c))
+		end.Status, end.Failure = status.StageFailed, encodeFailure(errLate(c))
 	case l.failing():
 		if l.firstFailed == nil && !a.unstored() {
 			add(&a.need.First, l.key())
 			a.unfilled = append(a.unfilled, l)
 			return
 		}
-		end = (&Stage{}).failed(itemFailed(l, a.firstFailed(l)))
-		end.Failure = a.redactFailure(end)
+		end.Status, end.Failure = status.StageFailed, a.redactFailure(encodeFailure(itemFailed(l, a.firstFailed(l))), nil)
 	case stopped: // items are unfinished or have not started
-		end = &Stage{Status: status.StageCanceled}
+		end.Status = status.StageCanceled
 	default:
-		end.Output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.Count, l.Failed))
+		end.Status, end.Port, end.Output = status.StageCompleted, graph.PortDone, json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.Count, l.Failed))
+		end.Bytes = int64(len(end.Output))
 	}
-	a.finishLoop(l, end)
+	l.finished = true
+	if t := l.stage; t != nil {
+		t.Status, t.Port, t.Output, t.Failure = end.Status, end.Port, end.Output, end.Failure
+		a.Run.PendingCount--
+		a.finished(end)
+		return
+	}
+	a.finish(end)
 }
 
 // postponeItems leaves iterations that have not started anything to the next advance. These
@@ -124,33 +131,11 @@ func (a *Advance) postponeItems() {
 	a.fresh = nil
 }
 
-// finishLoop finishes a loop with the final state in end.
-func (a *Advance) finishLoop(l *loop, end *Stage) {
-	l.result, a.Changed = end, true
-	a.Run.PendingCount--
-	if end.Status == status.StageFailed {
-		a.Run.FailedCount++
-	}
-	if l.stage != nil {
-		l.stage.Status, l.stage.Port, l.stage.Output, l.stage.Failure = end.Status, end.Port, end.Output, end.Failure
-	} else {
-		a.Ends = append(a.Ends, End{
-			ID: l.ID, ComponentID: l.componentID, Iteration: l.iteration, Status: end.Status, Port: end.Port, Output: end.Output, Failure: end.Failure, Next: l.Next, Failed: l.Failed,
-		})
-		a.Finished[l.ID] = true
-	}
-	a.countOutput(int64(len(end.Output)))
-	a.values[PlaceOf(l.componentID, l.iteration)] = Value{Output: end.Output} // the output is not stored yet, so it cannot be read
-	parent := a.scopeOf(l.componentID, l.iteration)
-	a.setState(parent, l.componentID, graph.State{Status: end.Status, Port: end.Port})
-	a.failures[PlaceOf(l.componentID, l.iteration)] = stageFailure{l.ID, end.Failure}
-}
-
 // finishIteration counts a finished iteration. failed is the component with an unhandled failure
 // in the iteration, or "".
 func (a *Advance) finishIteration(sc *scope, failed string) {
 	l := a.loopOf(sc)
-	if l == nil || l.result != nil {
+	if l == nil || l.finished {
 		return
 	}
 	l.Live, l.dirty, a.Changed = l.Live-1, true, true
@@ -203,7 +188,7 @@ func (a *Advance) ResolveItems(componentID string, stored json.RawMessage) (json
 // Moved returns the progress of loops of earlier advances that changed, in the order of their IDs.
 func (a *Advance) Moved() (all []Progress) {
 	for _, l := range a.loops {
-		if l != nil && l.dirty && l.stage == nil && l.result == nil {
+		if l != nil && l.dirty && l.stage == nil && !l.finished {
 			all = append(all, l.Progress)
 		}
 	}

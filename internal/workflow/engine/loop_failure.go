@@ -39,7 +39,12 @@ func Failing(plan *graph.Plan, loop string) (ids []string) {
 // item failed. Errors of stages are redacted, so the result contains no secrets.
 func (a *Advance) firstFailed(l *loop) *failedItem {
 	failing := Failing(a.Plan, l.componentID)
-	rows := append(a.failedHere(failing, l.iteration), l.firstFailed...)
+	rows := slices.Clone(l.firstFailed)
+	for _, e := range a.finals { // these are not written yet
+		if e.Status == status.StageFailed && slices.Contains(failing, e.ComponentID) && isBelow(e.Iteration, l.iteration) {
+			rows = append(rows, FailedStage{ID: e.ID, ComponentID: e.ComponentID, Iteration: e.Iteration, Error: e.Failure})
+		}
+	}
 	if len(rows) == 0 {
 		return nil
 	}
@@ -52,27 +57,6 @@ func (a *Advance) firstFailed(l *loop) *failedItem {
 		item.Code, item.Message = failure.Code, component.Cut(failure.Message, component.MaxMessage)
 	}
 	return item
-}
-
-// failedHere returns the stages of the components that failed in this advance, in iterations that
-// start with prefix. These stages are not written yet.
-func (a *Advance) failedHere(components []string, prefix []int32) (rows []FailedStage) {
-	add := func(id uuid.UUID, componentID string, iteration []int32, why json.RawMessage) {
-		if slices.Contains(components, componentID) && len(iteration) > len(prefix) && slices.Equal(iteration[:len(prefix)], prefix) {
-			rows = append(rows, FailedStage{ID: id, ComponentID: componentID, Iteration: iteration, Error: why})
-		}
-	}
-	for _, t := range a.Stages {
-		if t.Status == status.StageFailed {
-			add(t.ID, t.Component.ID, t.Iteration, t.Failure)
-		}
-	}
-	for _, e := range a.Ends {
-		if e.Status == status.StageFailed {
-			add(e.ID, e.ComponentID, e.Iteration, e.Failure)
-		}
-	}
-	return rows
 }
 
 // itemFailed returns the error of a loop whose items failed. The error contains the first failed

@@ -158,8 +158,8 @@ func (a *Advance) knowsBelow(componentID string, prefix []int32) bool {
 		add(&a.need.Below, p)
 		known = false
 	}
-	for _, e := range a.Ends {
-		if e.Status == status.StageCompleted && isBelow(e.ComponentID, e.Iteration, componentID, prefix) {
+	for _, e := range a.finals {
+		if e.Status == status.StageCompleted && e.ComponentID == componentID && isBelow(e.Iteration, prefix) {
 			known = a.knowsOutput(PlaceOf(e.ComponentID, e.Iteration)) && known
 		}
 	}
@@ -245,8 +245,7 @@ func (a *Advance) uncovered(price credit.Amount) credit.Amount {
 // unstored reports whether no stage of the run was stored before this advance.
 func (a *Advance) unstored() bool { return a.Run.Status == status.RunCreated && !a.Stored }
 
-// isBelow reports whether a component in an iteration is the wanted component in an iteration that
-// starts with prefix.
-func isBelow(componentID string, iteration []int32, wanted string, prefix []int32) bool {
-	return componentID == wanted && len(iteration) >= len(prefix) && slices.Equal(iteration[:len(prefix)], prefix)
+// isBelow reports whether an iteration starts with prefix.
+func isBelow(iteration, prefix []int32) bool {
+	return len(iteration) >= len(prefix) && slices.Equal(iteration[:len(prefix)], prefix)
 }

@@ -76,7 +76,11 @@ func (a *Advance) step(sc *scope) error {
 	}
 	next := a.Plan.Next(sc.Component, sc.states)
 	if next.Failed != "" && sc.Component == "" {
-		a.failFor(next.Failed, a.failures[PlaceOf(next.Failed, nil)])
+		var failed End // zero if an earlier advance failed the run
+		if i := slices.IndexFunc(a.finals, func(e End) bool { return e.ComponentID == next.Failed }); i >= 0 {
+			failed = a.finals[i]
+		}
+		a.failFor(next.Failed, failed.ID, failed.Failure)
 	}
 	if !a.stopped(sc) && len(next.Ready) > 0 {
 		return a.startReady(sc, a.withoutComputable(a.withoutOtherTriggers(sc, next.Ready)))

@@ -185,19 +185,18 @@ func (a *Advance) addStage(sc *scope, t *Stage) {
 		a.bytes += int64(len(t.Execution.Input) + len(t.Execution.Config))
 	}
 	a.Run.StageCount++
-	a.Run.Usage += t.Usage
-	switch {
-	case !t.Status.Terminal():
-		a.Run.PendingCount++
-	case t.Status == status.StageFailed:
-		a.Run.FailedCount++
-		t.Failure = a.redactFailure(t)
-		a.failures[PlaceOf(t.Component.ID, t.Iteration)] = stageFailure{t.ID, t.Failure}
-	case t.Status == status.StageCompleted:
-		a.values[PlaceOf(t.Component.ID, t.Iteration)] = Value{t.Output, t.Secret}
-		a.countOutput(int64(len(t.Output)))
+	if t.Status == status.StageFailed {
+		t.Failure = a.redactFailure(t.Failure, t.secrets)
 	}
-	a.setState(sc, t.Component.ID, graph.State{Status: t.Status, Port: t.Port})
+	if t.Status.Terminal() {
+		a.finished(End{
+			ID: t.ID, ComponentID: t.Component.ID, Iteration: t.Iteration, Status: t.Status, Port: t.Port,
+			Output: t.Output, Secret: t.Secret, Failure: t.Failure, Usage: t.Usage, Bytes: int64(len(t.Output)),
+		})
+	} else {
+		a.Run.PendingCount++
+		a.setState(sc, t.Component.ID, graph.State{Status: t.Status, Port: t.Port})
+	}
 	a.countOutput(int64(len(t.Items))) // items are stored in addition to the output from which they come
 }
 
@@ -226,7 +225,7 @@ func (a *Advance) call(sc *scope, t *Stage, _ json.RawMessage) error {
 		return nil
 	}
 	if a.uncovered(entry.Price) > 0 {
-		a.failFor(t.Component.ID, stageFailure{why: encodeFailure(a.refusal)})
+		a.failFor(t.Component.ID, uuid.Nil, encodeFailure(a.refusal))
 		return nil
 	}
 	t.price = entry.Price

@@ -145,21 +145,25 @@ func (a *Advance) finishStages() {
 	}
 }
 
-// finish finishes a stage of an earlier advance, and enqueues its scope.
+// finish finishes a stage of an earlier advance.
 func (a *Advance) finish(e End) {
 	a.Ends = append(a.Ends, e)
-	a.Changed, a.Finished[e.ID] = true, true
+	a.Finished[e.ID] = true
 	a.NotBefore(e.At)
 	a.Run.PendingCount--
+	a.finished(e)
+}
+
+// finished counts a stage that finishes in this advance, new or earlier, and enqueues its scope.
+func (a *Advance) finished(e End) {
+	a.finals, a.Changed = append(a.finals, e), true
 	a.Run.Usage += e.Usage
 	if e.Status == status.StageFailed {
 		a.Run.FailedCount++
 	}
-	p := PlaceOf(e.ComponentID, e.Iteration)
-	if len(e.Output) > 0 {
-		a.values[p] = Value{e.Output, e.Secret}
+	if len(e.Output) > 0 || e.Execution == uuid.Nil && e.Child == uuid.Nil { // else it is read when it is needed
+		a.values[PlaceOf(e.ComponentID, e.Iteration)] = Value{e.Output, e.Secret}
 	}
-	a.failures[p] = stageFailure{e.ID, e.Failure}
 	a.setState(a.scopeOf(e.ComponentID, e.Iteration), e.ComponentID, graph.State{Status: e.Status, Port: e.Port})
 	a.countOutput(e.Bytes)
 }
