@@ -155,9 +155,9 @@ func (a *Advance) forEach(sc *scope, t *Stage, input json.RawMessage) error {
 		return err
 	}
 	t.Status, t.Items = status.StageRunning, stored
-	l := &loop{Progress: Progress{ID: t.ID, Count: int32(len(items))}, componentID: t.Component.ID, iteration: t.Iteration, stage: t}
+	l := &loop{StoredLoop: StoredLoop{ID: t.ID, ComponentID: t.Component.ID, Iteration: t.Iteration, ItemCount: int32(len(items))}, stage: t}
 	l.configure(t.Component.Config)
-	t.Loop = &l.Progress
+	t.Loop = &l.StoredLoop
 	a.lists[t.ID] = Items{items, t.Secret}
 	a.loops[PlaceOf(t.Component.ID, t.Iteration)] = l
 	a.addStage(sc, t)

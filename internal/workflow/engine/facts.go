@@ -28,13 +28,13 @@ type Facts struct {
 	Stop     bool                 // the time is up
 }
 
-// StoredLoop is an unfinished loop of an earlier advance.
+// StoredLoop is the stage of an unfinished loop.
 type StoredLoop struct {
 	ID          uuid.UUID
 	ComponentID string
 	Iteration   []int32
 	ItemCount   int32
-	NextItem    int32
+	NextItem    int32 // index of the first item that has not started
 	LiveItems   int32
 	FailedItems int32
 	StartedAt   time.Time
@@ -94,8 +94,7 @@ func (a *Advance) learn(facts Facts) error {
 		a.loops[p] = nil
 	}
 	for _, row := range facts.Loops {
-		l := &loop{Progress: Progress{row.ID, row.ItemCount, row.NextItem, row.LiveItems, row.FailedItems}, componentID: row.ComponentID, iteration: row.Iteration}
-		if err := a.addLoop(l, &row.StartedAt); err != nil {
+		if _, err := a.addLoop(row); err != nil {
 			return err
 		}
 	}

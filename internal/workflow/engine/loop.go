@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/envref"
@@ -15,9 +14,7 @@ import (
 
 // loop is an unfinished FOR_EACH in one iteration of the loops around it.
 type loop struct {
-	Progress
-	componentID string
-	iteration   []int32
+	StoredLoop
 	concurrency int32
 	continues   bool   // after an item failed
 	stage       *Stage // set if the loop is new in this advance
@@ -28,10 +25,10 @@ type loop struct {
 }
 
 // failing reports whether no more items may start, because an item failed or the loop timed out.
-func (l *loop) failing() bool { return l.late || l.Failed > 0 && !l.continues }
+func (l *loop) failing() bool { return l.late || l.FailedItems > 0 && !l.continues }
 
 // key returns the ID and the place of the loop.
-func (l *loop) key() Loop { return Loop{l.ID, PlaceOf(l.componentID, l.iteration)} }
+func (l *loop) key() Loop { return Loop{l.ID, PlaceOf(l.ComponentID, l.Iteration)} }
 
 // loopOf returns the loop that an iteration belongs to. The loop must have been read.
 func (a *Advance) loopOf(sc *scope) *loop {
@@ -39,20 +36,21 @@ func (a *Advance) loopOf(sc *scope) *loop {
 }
 
 // addLoop adds an unfinished loop of an earlier advance.
-func (a *Advance) addLoop(l *loop, started *time.Time) error {
-	p := PlaceOf(l.componentID, l.iteration)
+func (a *Advance) addLoop(row StoredLoop) (*loop, error) {
+	l := &loop{StoredLoop: row}
+	p := l.key().Place
 	if a.loops[p] != nil {
-		return nil
+		return a.loops[p], nil
 	}
-	written, _ := a.Plan.Component(l.componentID)
+	written, _ := a.Plan.Component(l.ComponentID)
 	c, err := a.resolve(written)
 	if err != nil {
-		return fmt.Errorf("read the config of a loop: %w", err)
+		return nil, fmt.Errorf("read the config of a loop: %w", err)
 	}
 	l.configure(c.Config)
-	l.late = a.late(l.componentID, started)
+	l.late = a.late(l.ComponentID, &row.StartedAt)
 	a.loops[p] = l
-	return nil
+	return l, nil
 }
 
 // configure reads the config of a loop (components.md).
@@ -74,28 +72,28 @@ func (a *Advance) fill(l *loop) {
 	if l.finished {
 		return
 	}
-	parent := a.scopeOf(l.componentID, l.iteration)
+	parent := a.scopeOf(l.ComponentID, l.Iteration)
 	stopped := a.stopped(parent) || l.failing()
-	for !stopped && l.Next < l.Count && l.Live < l.concurrency {
-		if a.full() || a.First && slices.ContainsFunc(a.Plan.Members(l.componentID), a.computable) {
+	for !stopped && l.NextItem < l.ItemCount && l.LiveItems < l.concurrency {
+		if a.full() || a.First && slices.ContainsFunc(a.Plan.Members(l.ComponentID), a.computable) {
 			a.More = true
 			break
 		}
-		sc := a.scope(l.componentID, append(slices.Clone(l.iteration), l.Next))
+		sc := a.scope(l.ComponentID, append(slices.Clone(l.Iteration), l.NextItem))
 		sc.queued = true
 		if !a.Run.Rerun { // in a rerun, the item may have reused stages
 			sc.states = map[string]graph.State{}
 		}
-		l.Next, l.Live, l.dirty, a.Changed = l.Next+1, l.Live+1, true, true
+		l.NextItem, l.LiveItems, l.dirty, a.Changed = l.NextItem+1, l.LiveItems+1, true, true
 		a.fresh = append(a.fresh, sc)
 	}
-	if l.Live > 0 || l.Next < l.Count && !stopped {
+	if l.LiveItems > 0 || l.NextItem < l.ItemCount && !stopped {
 		return
 	}
-	end := End{ID: l.ID, ComponentID: l.componentID, Iteration: l.iteration, Next: l.Next, Failed: l.Failed}
+	end := End{ID: l.ID, ComponentID: l.ComponentID, Iteration: l.Iteration, Next: l.NextItem, Failed: l.FailedItems}
 	switch {
 	case l.late:
-		c, _ := a.Plan.Component(l.componentID)
+		c, _ := a.Plan.Component(l.ComponentID)
 		end.Status, end.Failure = status.StageFailed, encodeFailure(errLate(c))
 	case l.failing():
 		if l.firstFailed == nil && !a.unstored() {
@@ -107,7 +105,7 @@ func (a *Advance) fill(l *loop) {
 	case stopped: // items are unfinished or have not started
 		end.Status = status.StageCanceled
 	default:
-		end.Status, end.Port, end.Output = status.StageCompleted, graph.PortDone, json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.Count, l.Failed))
+		end.Status, end.Port, end.Output = status.StageCompleted, graph.PortDone, json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.ItemCount, l.FailedItems))
 		end.Bytes = int64(len(end.Output))
 	}
 	l.finished = true
@@ -125,7 +123,7 @@ func (a *Advance) fill(l *loop) {
 func (a *Advance) postponeItems() {
 	for _, sc := range a.fresh {
 		l := a.loopOf(sc)
-		l.Next, l.Live, a.More = l.Next-1, l.Live-1, true
+		l.NextItem, l.LiveItems, a.More = l.NextItem-1, l.LiveItems-1, true
 		delete(a.scopes, sc.Place)
 	}
 	a.fresh = nil
@@ -138,11 +136,11 @@ func (a *Advance) finishIteration(sc *scope, failed string) {
 	if l == nil || l.finished {
 		return
 	}
-	l.Live, l.dirty, a.Changed = l.Live-1, true, true
+	l.LiveItems, l.dirty, a.Changed = l.LiveItems-1, true, true
 	a.items++
 	if failed != "" {
-		l.Failed++
-		a.More = a.More || l.failing() && l.Live > 0 // the next advance cancels the waiting stages of the other items
+		l.FailedItems++
+		a.More = a.More || l.failing() && l.LiveItems > 0 // the next advance cancels the waiting stages of the other items
 	}
 	a.fill(l)
 }
@@ -185,14 +183,14 @@ func (a *Advance) ResolveItems(componentID string, stored json.RawMessage) (json
 	return in.Items, err
 }
 
-// Moved returns the progress of loops of earlier advances that changed, in the order of their IDs.
-func (a *Advance) Moved() (all []Progress) {
+// Moved returns the loops of earlier advances that changed, in the order of their IDs.
+func (a *Advance) Moved() (all []StoredLoop) {
 	for _, l := range a.loops {
 		if l != nil && l.dirty && l.stage == nil && !l.finished {
-			all = append(all, l.Progress)
+			all = append(all, l.StoredLoop)
 		}
 	}
-	slices.SortFunc(all, func(a, b Progress) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(all, func(a, b StoredLoop) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return all
 }
 

@@ -38,10 +38,10 @@ func Failing(plan *graph.Plan, loop string) (ids []string) {
 // firstFailed returns the first failed item of the loop with its unhandled failure, or nil if no
 // item failed. Errors of stages are redacted, so the result contains no secrets.
 func (a *Advance) firstFailed(l *loop) *failedItem {
-	failing := Failing(a.Plan, l.componentID)
+	failing := Failing(a.Plan, l.ComponentID)
 	rows := slices.Clone(l.firstFailed)
 	for _, e := range a.finals { // these are not written yet
-		if e.Status == status.StageFailed && slices.Contains(failing, e.ComponentID) && isBelow(e.Iteration, l.iteration) {
+		if e.Status == status.StageFailed && slices.Contains(failing, e.ComponentID) && isBelow(e.Iteration, l.Iteration) {
 			rows = append(rows, FailedStage{ID: e.ID, ComponentID: e.ComponentID, Iteration: e.Iteration, Error: e.Failure})
 		}
 	}
@@ -51,7 +51,7 @@ func (a *Advance) firstFailed(l *loop) *failedItem {
 	first := slices.MinFunc(rows, func(a, b FailedStage) int {
 		return cmp.Or(slices.Compare(a.Iteration, b.Iteration), cmp.Compare(slices.Index(failing, a.ComponentID), slices.Index(failing, b.ComponentID)))
 	})
-	item := &failedItem{Index: first.Iteration[len(l.iteration)], ComponentID: first.ComponentID, StageID: first.ID}
+	item := &failedItem{Index: first.Iteration[len(l.Iteration)], ComponentID: first.ComponentID, StageID: first.ID}
 	var failure api.ExecutionError
 	if json.Unmarshal(first.Error, &failure) == nil {
 		item.Code, item.Message = failure.Code, component.Cut(failure.Message, component.MaxMessage)
@@ -62,14 +62,14 @@ func (a *Advance) firstFailed(l *loop) *failedItem {
 // itemFailed returns the error of a loop whose items failed. The error contains the first failed
 // item, how it failed, and the number of failed items.
 func itemFailed(l *loop, first *failedItem) error {
-	details := map[string]any{"failedItems": l.Failed, "items": l.Count}
+	details := map[string]any{"failedItems": l.FailedItems, "items": l.ItemCount}
 	if first == nil {
-		return component.Permanent("ITEM_FAILED", "%d of %s failed", l.Failed, fault.Count(int(l.Count), "item")).With(details)
+		return component.Permanent("ITEM_FAILED", "%d of %s failed", l.FailedItems, fault.Count(int(l.ItemCount), "item")).With(details)
 	}
 	details["first"] = first
 	which := fmt.Sprintf("the item at index %d failed", first.Index)
-	if l.Failed > 1 {
-		which = fmt.Sprintf("%d of %s failed, the first at index %d,", l.Failed, fault.Count(int(l.Count), "item"), first.Index)
+	if l.FailedItems > 1 {
+		which = fmt.Sprintf("%d of %s failed, the first at index %d,", l.FailedItems, fault.Count(int(l.ItemCount), "item"), first.Index)
 	}
 	message := fmt.Sprintf("%s in component %s: %s: %s", which, first.ComponentID, first.Code, first.Message)
 	return component.Permanent("ITEM_FAILED", "%s", component.Cut(message, component.MaxMessage)).With(details)

@@ -29,7 +29,7 @@ type Stage struct {
 	Execution *Execution    // nil if the engine itself runs the stage
 	Usage     credit.Amount // of a computed stage
 	Elapsed   time.Duration // how long the module of a computed stage took; 0: not computed
-	Loop      *Progress     // of a loop
+	Loop      *StoredLoop   // of a loop
 	Items     json.RawMessage
 	Wake      time.Duration // delay of its timer; 0: no timer
 	Signal    string        // name of the signal that it waits for
@@ -66,15 +66,6 @@ func (t *Stage) Input() (input json.RawMessage, secrets []string) { return t.inp
 // CanWait reports whether the next advance may start the stage instead, because it finds the stage's
 // scope.
 func (t *Stage) CanWait() bool { return t.scope.resumable() }
-
-// Progress is the progress of a loop.
-type Progress struct {
-	ID     uuid.UUID
-	Count  int32
-	Next   int32 // index of the first item that has not started
-	Live   int32
-	Failed int32
-}
 
 // Execution is the execution of a stage.
 type Execution struct {

@@ -210,8 +210,8 @@ func (a *Advance) scanUnfinished() error {
 		if w.ItemCount == nil {
 			continue
 		}
-		l := &loop{Progress: Progress{w.ID, *w.ItemCount, w.NextItem, w.LiveItems, w.FailedItems}, componentID: w.ComponentID, iteration: w.Iteration}
-		if err := a.addLoop(l, w.StartedAt); err != nil {
+		l, err := a.addLoop(StoredLoop{w.ID, w.ComponentID, w.Iteration, *w.ItemCount, w.NextItem, w.LiveItems, w.FailedItems, *w.StartedAt})
+		if err != nil {
 			return err
 		}
 		loops = append(loops, l)

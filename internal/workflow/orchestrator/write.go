@@ -155,12 +155,12 @@ func appendStage(p *db.StageInsertManyParams, t *engine.Stage) {
 	p.ExecutionIds = append(p.ExecutionIds, executionID)
 	p.ChildRunIds = append(p.ChildRunIds, t.Child)
 	p.Items = append(p.Items, string(t.Items))
-	l := engine.Progress{Count: -1}
+	l := engine.StoredLoop{ItemCount: -1}
 	if t.Loop != nil {
 		l = *t.Loop
 	}
-	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.Count), append(p.NextItems, l.Next)
-	p.LiveItems, p.FailedItems = append(p.LiveItems, l.Live), append(p.FailedItems, l.Failed)
+	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.ItemCount), append(p.NextItems, l.NextItem)
+	p.LiveItems, p.FailedItems = append(p.LiveItems, l.LiveItems), append(p.FailedItems, l.FailedItems)
 	p.WakeMs = append(p.WakeMs, t.Wake.Milliseconds())
 	p.Signals = append(p.Signals, t.Signal)
 }
@@ -188,8 +188,8 @@ func (a *advance) queueFinished(batch *postgres.Batch) {
 func (a *advance) queueLoops(batch *postgres.Batch) {
 	on := db.StageAdvanceLoopsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, At: a.At}
 	for _, l := range a.Moved() {
-		on.Ids, on.NextItems = append(on.Ids, l.ID), append(on.NextItems, l.Next)
-		on.LiveItems, on.FailedItems = append(on.LiveItems, l.Live), append(on.FailedItems, l.Failed)
+		on.Ids, on.NextItems = append(on.Ids, l.ID), append(on.NextItems, l.NextItem)
+		on.LiveItems, on.FailedItems = append(on.LiveItems, l.LiveItems), append(on.FailedItems, l.FailedItems)
 	}
 	if len(on.Ids) > 0 {
 		_ = db.New().StageAdvanceLoops(a.ctx, batch, on)
