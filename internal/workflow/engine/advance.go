@@ -108,7 +108,8 @@ func (a *Advance) Step(facts Facts) (need Need, done bool, err error) {
 	}
 	if !a.begun {
 		a.begun = true
-		if err := a.applyFinished(); err != nil {
+		a.finishStages()
+		if err := a.scan(); err != nil {
 			return need, false, err
 		}
 	}

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Stage is a new stage of an advance.
@@ -113,14 +116,14 @@ func (a *Advance) start(sc *scope, componentID string) (started bool, err error)
 	}
 	delete(a.bound, p)
 	if t.refusal != nil {
-		a.addStage(sc, t.failed(t.refusal))
+		a.addStage(t.failed(t.refusal))
 		return true, nil
 	}
 	run, control := controls[t.Component.Module]
 	if !control {
 		run = (*Advance).call
 	}
-	return true, run(a, sc, t, t.input)
+	return true, run(a, t)
 }
 
 // bindStage returns the stage of a component with its input. If the input is invalid, it sets the
@@ -169,7 +172,7 @@ func (a *Advance) boundInput(sc *scope, t *Stage) (json.RawMessage, error) {
 }
 
 // addStage adds a stage to the changes of this advance.
-func (a *Advance) addStage(sc *scope, t *Stage) {
+func (a *Advance) addStage(t *Stage) {
 	a.Stages, a.Changed = append(a.Stages, t), true
 	a.bytes += int64(len(t.Output) + len(t.Items))
 	if t.Execution != nil {
@@ -186,7 +189,7 @@ func (a *Advance) addStage(sc *scope, t *Stage) {
 		})
 	} else {
 		a.Run.PendingCount++
-		a.setState(sc, t.Component.ID, graph.State{Status: t.Status, Port: t.Port})
+		a.setState(t.scope, t.Component.ID, graph.State{Status: t.Status, Port: t.Port})
 	}
 	a.countOutput(int64(len(t.Items))) // items are stored in addition to the output from which they come
 }
@@ -209,7 +212,7 @@ func (t *Stage) completed(output json.RawMessage, port string) *Stage {
 
 // call finishes a stage with the result of its module if the result is known, and otherwise creates an
 // execution.
-func (a *Advance) call(sc *scope, t *Stage, _ json.RawMessage) error {
+func (a *Advance) call(t *Stage) error {
 	entry, _ := a.modules.Lookup(t.Component.Module)
 	if most := a.exceeded(entry.Price); most != nil {
 		a.FailWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run, or one above it, cost more than its maxCredits of %s.", *most))
@@ -223,30 +226,30 @@ func (a *Advance) call(sc *scope, t *Stage, _ json.RawMessage) error {
 	more := max(0, a.Run.Committed+t.price-a.Run.Reserved)
 	a.Budget.Left -= more
 	if !a.setResult(t, entry, more) {
-		if err := a.execute(t, t.call, more); err != nil {
+		if err := a.execute(t, more); err != nil {
 			return err
 		}
 	}
 	a.Run.Committed += t.price
 	a.Spent += t.price
 	a.Run.Reserved += more
-	a.addStage(sc, t)
+	a.addStage(t)
 	return nil
 }
 
 // execute creates the execution of a stage. reserve is what the run reserves for it.
-func (a *Advance) execute(t *Stage, c component.Call, reserve credit.Amount) error {
+func (a *Advance) execute(t *Stage, reserve credit.Amount) error {
 	executionID, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("make execution id: %w", err)
 	}
-	effectKey, err := a.effectKey(t, c.Input, c.Config)
+	effectKey, err := a.EffectID(t, t.call.Input, t.call.Config)
 	if err != nil {
 		return err
 	}
 	t.Execution = &Execution{
-		ID: executionID, EffectKey: effectKey, Input: c.Input, Config: c.Config, Attempts: t.Component.Attempts,
-		Timeout: time.Duration(t.Component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: c.Secrets,
+		ID: executionID, EffectKey: effectKey, Input: t.call.Input, Config: t.call.Config, Attempts: t.Component.Attempts,
+		Timeout: time.Duration(t.Component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: t.call.Secrets,
 	}
 	return nil
 }
@@ -257,4 +260,42 @@ func Object(text json.RawMessage) json.RawMessage {
 		return json.RawMessage(`{}`)
 	}
 	return text
+}
+
+// valueOf decodes JSON, so that values can be compared regardless of white space and the order of
+// fields.
+func valueOf(text json.RawMessage) (value any, err error) {
+	if value, err = strictjson.Decode(text); err != nil {
+		return nil, errors.New("decode the input or config of a stage: invalid JSON") // the decoder's error may contain a secret
+	}
+	return value, nil
+}
+
+// SameValue reports whether two JSON texts have the same value.
+func SameValue(a, b json.RawMessage) (bool, error) {
+	first, err := valueOf(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := valueOf(b)
+	return reflect.DeepEqual(first, second), err
+}
+
+// EffectID derives a UUID from the first run in a series of reruns, the component and iteration of the
+// stage, and the values of JSON texts. With the input and config, it is the key that an execution sends
+// with its external effects, such as the Idempotency-Key of API_CALL. So a rerun sends the same key.
+func (a *Advance) EffectID(t *Stage, texts ...json.RawMessage) (uuid.UUID, error) {
+	parts := []any{t.Component.ID, t.Iteration}
+	for _, text := range texts {
+		value, err := valueOf(text)
+		if err != nil {
+			return uuid.Nil, err
+		}
+		parts = append(parts, value)
+	}
+	text, err := strictjson.Encode(parts)
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("encode the place of a stage: %w", err)
+	}
+	return uuid.NewHash(sha256.New(), a.Run.EffectRoot, text, 8), nil
 }
