@@ -167,7 +167,7 @@ func uncovered(err error) bool { return errors.Is(err, errRefused) || billing.Un
 
 // newAdvance returns an advance of a locked run.
 func (o *Orchestrator) newAdvance(ctx context.Context, tx *postgres.Tx, row db.RunLockRow, version workflow.Loaded) *advance {
-	a := &advance{o: o, ctx: ctx, tx: tx, row: row, locked: time.Now(), previous: o.summaries.get(row.ID, row.EventSeq), children: map[uuid.UUID]db.RunInsertParams{}}
+	a := &advance{o: o, ctx: ctx, tx: tx, row: row, locked: time.Now(), previous: o.cache.summary(row.ID, row.EventSeq), children: map[uuid.UUID]db.RunInsertParams{}}
 	state := stateOf(row)
 	state.Plan, state.Fixed, state.Root = version.Plan, version.Fixed, a.previous.root
 	state.Variables, state.Input = o.openVariables(row), o.openInput(ctx, row)

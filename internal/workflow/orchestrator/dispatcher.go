@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -259,78 +257,4 @@ func (d *dispatcher) close() {
 	defer cancel()
 	wait.Drain(ctx, &d.running, d.stop)
 	d.stop()
-}
-
-// liveKept limits the live stages of a cached run, and runsKept the number of cached runs.
-const (
-	liveKept = 1_000
-	runsKept = 1_000
-)
-
-// summaryCache caches the runs that this process has advanced. Reading the live stages for each event
-// would make every advance of a wide loop read all stages of the loop.
-type summaryCache struct {
-	mu   sync.Mutex
-	runs map[uuid.UUID]runSummary
-}
-
-// runSummary is the state of a run after an event. Every advance that changes a stage writes an
-// event, so the summary is valid as long as that event is the last event.
-type runSummary struct {
-	seq  int64                  // sequence number of the event
-	live []api.NonTerminalStage // stages that are not final; nil: unknown
-	root map[string]graph.State // states of the components in no loop; nil: unknown
-}
-
-// get returns the state of a run after the event with sequence number seq. If the state is not
-// cached, get returns a zero summary.
-func (m *summaryCache) get(run uuid.UUID, seq int64) runSummary {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.runs[run]; s.seq == seq {
-		return s
-	}
-	return runSummary{}
-}
-
-// waitsOnlyFor reports whether a run is known to wait for this execution and for no other
-// execution.
-func (m *summaryCache) waitsOnlyFor(run, executionID uuid.UUID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	live := m.runs[run].live
-	for i := range live { // a concurrent advance may change their status, so don't copy them
-		if id := live[i].ExecutionEventID; id != nil && *id != executionID {
-			return false
-		}
-	}
-	return live != nil
-}
-
-// put caches the state of a run. If the cache is full, it is cleared first.
-func (m *summaryCache) put(run uuid.UUID, s runSummary) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.runs == nil || len(m.runs) >= runsKept {
-		m.runs = map[uuid.UUID]runSummary{}
-	}
-	if len(s.live) == 0 || len(s.live) > liveKept {
-		s.live = nil
-	}
-	m.runs[run] = s
-}
-
-func (m *summaryCache) forget(run uuid.UUID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.runs, run)
-}
-
-// summary returns the state of the run after this advance.
-func (a *advance) summary() runSummary {
-	s := runSummary{seq: a.row.EventSeq, root: a.RootStates()}
-	if len(a.live) == int(a.Run.PendingCount) { // else there are more stages than were read
-		s.live = a.live
-	}
-	return s
 }

@@ -15,7 +15,7 @@ func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
 	key := notify.Key{WorkspaceID: a.row.WorkspaceID, ID: a.Run.ID}
 	o.countComputed(a)
 	if a.Changed {
-		o.summaries.put(key.ID, a.summary())
+		o.cache.putSummary(a)
 		change := notify.Change{Key: key}
 		if !a.Run.Status.Terminal() && a.Run.Output == nil {
 			change.Value = Unanswered
@@ -27,8 +27,7 @@ func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
 	}
 	if a.Run.Status.Terminal() {
 		o.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(a.Run.Status))
-		o.items.forget(key.ID)
-		o.summaries.forget(key.ID)
+		o.cache.forget(key.ID)
 		if a.Run.ParentRunID != nil {
 			o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *a.Run.ParentRunID})
 		}
@@ -36,7 +35,7 @@ func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
 	}
 	for _, t := range a.Stages {
 		if t.Loop != nil && !t.Status.Terminal() {
-			o.items.put(key.ID, t.ID, a.ItemsOf(t))
+			o.cache.putItems(key.ID, t.ID, a.ItemsOf(t))
 		}
 	}
 	if a.Ending() && a.Run.PendingCount > 0 && (a.Halted || a.Scanned) {

@@ -60,8 +60,7 @@ type unanswered bool
 type Orchestrator struct {
 	Deps
 	dispatcher *dispatcher
-	items      itemCache
-	summaries  summaryCache
+	cache      runCache
 	failures   failureLog
 }
 
@@ -174,7 +173,7 @@ func (o *Orchestrator) ExecutionsFinished(_ context.Context, stages map[notify.K
 // Otherwise, or if the transaction fails, FinishStage returns an error, and the caller commits the
 // completion separately. FinishStage is meant for execution.Deps.EndWithRun.
 func (o *Orchestrator) FinishStage(ctx context.Context, run notify.Key, end *execution.End) error {
-	if !o.summaries.waitsOnlyFor(run.ID, end.ExecutionID) {
+	if !o.cache.waitsOnlyFor(run.ID, end.ExecutionID) {
 		return execution.ErrApart
 	}
 	return o.dispatcher.advanceNow(ctx, run, wakeup{executions: []uuid.UUID{end.ExecutionID}, end: end})

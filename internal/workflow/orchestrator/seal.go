@@ -32,7 +32,7 @@ func (a *advance) openItems(l engine.Loop, stored json.RawMessage) (items engine
 		return items, err
 	}
 	items.Secret = vault.Sealed(stored)
-	a.o.items.put(a.row.ID, l.ID, items)
+	a.o.cache.putItems(a.row.ID, l.ID, items)
 	return items, nil
 }
 
