@@ -75,61 +75,37 @@ func (a submission) owner() uuid.UUID { return a.WorkspaceID }
 // weight returns the number of bytes that a submission adds to its batch.
 func (a submission) weight() int { return len(a.call) + len(a.callbackSealed) }
 
-// accepted is the result of one submission.
-type accepted struct {
-	jobID     int64
-	createdAt time.Time
-	parked    bool
-	reason    string // why the account does not admit the submission, for billing.Refusal; empty: it is accepted
-}
-
 // flushAccepts accepts submissions that share a commit. If shared is set, it fails with an error for
 // billing.Held instead of waiting for an account.
-func (s *Service) flushAccepts(ctx context.Context, items []submission, shared bool) ([]accepted, error) {
+func (s *Service) flushAccepts(ctx context.Context, items []submission, shared bool) ([]db.ExecutionAcceptManyRow, error) {
 	ctx = postgres.Scope(ctx, ownersOf(items, submission.owner)...)
-	made, err := s.acceptShared(ctx, items, shared)
-	s.noteAcceptance(err)
-	for i, m := range made {
-		if m.jobID != 0 && !m.parked && items[i].worker == 0 {
-			s.local.slots.running.Go(func() { s.local.wakeQueue(context.WithoutCancel(ctx)) }) // the answers must not wait for it
-			break
-		}
-	}
-	return made, err
-}
-
-func (s *Service) acceptShared(ctx context.Context, items []submission, shared bool) ([]accepted, error) {
 	var batch postgres.Batch
 	if shared {
 		billing.QueueLockShared(ctx, &batch, ownersOf(items, submission.owner))
 	}
 	rows := postgres.Returning[db.ExecutionAcceptManyRow](&batch, db.ExecutionAcceptMany, acceptParams(items, 0))
-	if err := postgres.Commit(ctx, s.db, &batch); err != nil {
+	err := postgres.Commit(ctx, s.db, &batch)
+	s.noteAcceptance(err)
+	if err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}
-	return acceptedOf(rows.All()), nil
+	for i, m := range rows.All() {
+		if m.JobID != 0 && !m.Parked && items[i].worker == 0 {
+			s.local.slots.running.Go(func() { s.local.wakeQueue(context.WithoutCancel(ctx)) }) // the answers must not wait for it
+			break
+		}
+	}
+	return rows.All(), nil
 }
 
 // acceptMany accepts submissions in tx. finishing is the number of executions that finish later in
 // tx.
-func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission, finishing int) ([]accepted, error) {
-	if len(items) == 0 {
-		return nil, nil
-	}
+func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission, finishing int) ([]db.ExecutionAcceptManyRow, error) {
 	rows, err := db.New().ExecutionAcceptMany(ctx, tx, acceptParams(items, finishing))
 	if err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}
-	return acceptedOf(rows), nil
-}
-
-// acceptedOf returns the results of submissions.
-func acceptedOf(rows []db.ExecutionAcceptManyRow) []accepted {
-	made := make([]accepted, len(rows))
-	for i, row := range rows {
-		made[i] = accepted{jobID: row.JobID, parked: row.Parked, createdAt: row.CreatedAt, reason: row.Reason}
-	}
-	return made
+	return rows, nil
 }
 
 // acceptParams returns the parameters of the statement that accepts submissions. finishing is as in
@@ -142,7 +118,6 @@ func acceptParams(items []submission, finishing int) db.ExecutionAcceptManyParam
 	return p
 }
 
-// appendAccept adds a submission to the parameters.
 func appendAccept(p *db.ExecutionAcceptManyParams, a submission) {
 	p.Ids, p.WorkspaceIds = append(p.Ids, a.id), append(p.WorkspaceIds, a.WorkspaceID)
 	p.Amounts, p.WorkerIds = append(p.Amounts, int64(a.want().Amount)), append(p.WorkerIds, a.worker)

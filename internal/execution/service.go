@@ -32,6 +32,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution/callback"
@@ -53,7 +54,7 @@ type Service struct {
 	hub         *notify.Hub
 	draining    <-chan struct{}
 	metrics     *telemetry.Metrics
-	accepts     *groupcommit.Group[submission, accepted]
+	accepts     *groupcommit.Group[submission, db.ExecutionAcceptManyRow]
 	quarantined func() error // returns why submissions are rejected, or nil if they are accepted
 	refused     atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
 

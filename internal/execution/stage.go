@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
@@ -25,7 +27,7 @@ type Stage struct {
 	EffectKey                       uuid.UUID // component.Call.EffectKey of its calls; zero: use ExecutionID
 
 	Module        string
-	Input, Config json.RawMessage // checked by CheckStage
+	Input, Config json.RawMessage // checked by the engine
 	Attempts      int             // 1..3; 0 means 1
 	Timeout       time.Duration   // for each attempt, if shorter than the module's timeout; 0: use the module's timeout
 	Traceparent   string          // W3C trace context; may be empty
@@ -36,24 +38,17 @@ type Stage struct {
 	At            *time.Time      // creation time; nil: the start of the transaction
 }
 
-// CheckStage returns an error if a stage cannot be accepted. It returns INVALID_INPUT for a module
-// that is unknown or cannot run in workflows. For an input or config that violates the module's
-// schema, it returns INVALID_INPUT with all violations. The error does not show any of the
-// secrets.
-func (s *Service) CheckStage(module string, input, config json.RawMessage, secrets ...string) error {
-	_, err := s.check(component.ModeWorkflow, module, input, config, secrets...)
-	return err
-}
-
 // Acceptance accepts stages in the caller's transaction.
 type Acceptance struct {
 	service *Service
-	called  bool
 	inPlace int          // executions that finish in the same transaction and that the stages replace: 0 or 1
 	freed   bool         // the commit frees a slot of this process, which a stage may take over
 	items   []submission // submissions with a slot are in flight
-	made    []accepted
+	made    []db.ExecutionAcceptManyRow
 }
+
+// ErrRefused means that the account does not cover the stages of a run.
+var ErrRefused = errors.New("the account does not cover the stages")
 
 // Accepting calls fn, which runs a transaction and calls AcceptTx in it at most once. If that call
 // fails, fn must roll back and return the error, possibly wrapped. Once fn has returned nil, the
@@ -73,80 +68,54 @@ func (s *Service) Accepting(ctx context.Context, fn func(how *Acceptance) error)
 	return err
 }
 
-var (
-	errPanicked      = errors.New("accepting stages panicked")
-	errAcceptedTwice = errors.New("AcceptTx was already called in this transaction")
-)
+var errPanicked = errors.New("accepting stages panicked")
 
-// InPlaceOf declares that e finishes in the same transaction, which frees a slot.
-func (a *Acceptance) InPlaceOf(e *End) {
-	a.inPlace = 1
-	if e.finish.local && e.runner == a.service.local {
-		a.freed = true
-	}
-}
-
-// AcceptTx inserts stages in tx, counts them as live, and reserves their prices for the run. It
-// returns one refusal for each stage, nil if the stage was accepted: INSUFFICIENT_CREDITS,
-// UNAVAILABLE if the workspace's billing is stopped, or INVALID_INPUT if the module was removed.
-// Its error is *billing.PeriodOver if the account's period is over.
+// AcceptTx inserts stages in tx, counts them as live, and reserves their prices for the run. The
+// modules of the stages must be known. AcceptTx returns ErrRefused if the account does not cover all
+// stages, UNAVAILABLE during a quarantine, and *billing.PeriodOver if the account's period is over.
 //
 // The account is locked from this call to the end of tx, so AcceptTx must be the last call, except
 // for the batch of tx.AtCommit.
-func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (refusals []error, err error) {
-	if a.called {
-		return nil, errAcceptedTwice
-	}
-	a.called = true
+func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (err error) {
 	s := a.service
 	if err := s.quarantined(); err != nil {
-		return nil, err
+		return err
 	}
-	refusals = make([]error, len(stages))
-	var places []int // of the items in stages
-	for i, stage := range stages {
-		if refusals[i], err = a.add(stage); err != nil {
-			return nil, err
-		}
-		if refusals[i] == nil {
-			places = append(places, i)
+	for _, stage := range stages {
+		if err := a.add(stage); err != nil {
+			return err
 		}
 	}
 	if a.made, err = s.acceptMany(ctx, tx, a.items, a.inPlace); err != nil {
-		return nil, err
+		return err
 	}
 	for n, m := range a.made {
 		item := &a.items[n]
-		if m.parked && a.inPlace > 0 {
-			return nil, ErrApart // there is room once the other execution has finished
-		}
-		if m.reason != "" {
-			refusal := billing.Refusal(ctx, tx, item.want(), m.reason)
-			if _, refused := errors.AsType[*fault.Error](refusal); !refused {
-				return nil, refusal
+		switch {
+		case m.Reason != "":
+			err := billing.Refusal(ctx, tx, item.want(), m.Reason)
+			if _, refused := errors.AsType[*fault.Error](err); refused {
+				err = fmt.Errorf("%w: %w", ErrRefused, err)
 			}
-			refusals[places[n]] = refusal
-		}
-		if m.reason != "" || m.parked {
+			return err
+		case m.Parked && a.inPlace > 0:
+			return ErrApart // there is room once the other execution has finished
+		case m.Parked:
 			s.local.unreserve(item.worker, item.WorkspaceID, item.id, nil)
 			item.worker = 0
 		}
 	}
-	return refusals, nil
+	return nil
 }
 
-// add adds a stage to the items, with a slot of this process if one is free. It returns
-// INVALID_INPUT as refusal if the module was removed.
-func (a *Acceptance) add(stage Stage) (refusal, err error) {
+// add adds a stage to the items, with a slot of this process if one is free.
+func (a *Acceptance) add(stage Stage) error {
 	s := a.service
-	entry, known := s.modules.Lookup(stage.Module)
-	if !known {
-		return s.modules.Check(stage.Module, stage.Input, stage.Config), nil
-	}
+	entry, _ := s.modules.Lookup(stage.Module)
 	item := stage.item(entry)
 	item.setTerms(entry)
 	if err := s.sealCall(&item); err != nil {
-		return nil, err
+		return err
 	}
 	if a.freed {
 		item.worker, a.freed = s.local.takeOver(item.WorkspaceID), false
@@ -157,7 +126,7 @@ func (a *Acceptance) add(stage Stage) (refusal, err error) {
 		s.local.inflight.add(item.id)
 	}
 	a.items = append(a.items, item)
-	return nil, nil
+	return nil
 }
 
 // CountComputed counts, in the metrics, a stage that its run computed without an execution. It
@@ -188,21 +157,17 @@ func (t Stage) item(entry *component.Entry) submission {
 
 // start runs the stages that hold a slot. Call it after the commit.
 func (a *Acceptance) start(ctx context.Context) {
-	if a.made == nil {
-		a.drop(nil)
+	if len(a.items) == 0 {
 		return
 	}
 	failpoint.Reached(failpoint.AfterAccept)
 	queued := false
 	for n, item := range a.items {
-		if a.made[n].reason != "" {
-			continue
-		}
 		a.service.metrics.Submitted(item.Module)
 		if item.worker != 0 {
-			a.service.startReserved(ctx, item, a.made[n].jobID)
+			a.service.startReserved(ctx, item, a.made[n].JobID)
 		}
-		queued = queued || item.worker == 0 && !a.made[n].parked
+		queued = queued || item.worker == 0 && !a.made[n].Parked
 	}
 	if queued {
 		a.service.local.wakeQueue(ctx)
@@ -217,7 +182,6 @@ func (a *Acceptance) drop(err error) {
 	for _, item := range a.items {
 		a.service.local.unreserve(item.worker, item.WorkspaceID, item.id, err)
 	}
-	a.items = nil
 }
 
 // undone reports whether err means that the transaction was rolled back and will be tried again.

@@ -112,11 +112,11 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 		s.local.inflight.add(a.id)
 	}
 	made, earlier, err := s.accept(ctx, a)
-	if err != nil || earlier != uuid.Nil || made.parked {
+	if err != nil || earlier != uuid.Nil || made.Parked {
 		s.local.unreserve(a.worker, a.WorkspaceID, a.id, err)
 		a.worker = 0
 	}
-	if made.reason != "" {
+	if made.Reason != "" {
 		s.local.slots.refuse(a.WorkspaceID)
 	}
 	switch {
@@ -131,14 +131,14 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 // accept commits a submission. If an earlier request used its Idempotency-Key, accept returns the
 // execution of that request instead. If the credit period of the workspace is over, accept starts
 // the next period.
-func (s *Service) accept(ctx context.Context, a submission) (made accepted, earlier uuid.UUID, err error) {
+func (s *Service) accept(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
 	err = billing.Books{}.InPeriod(ctx, s.db, func() (err error) {
 		if a.Idempotency != nil {
 			made, earlier, err = s.acceptOnce(ctx, a)
 			return err
 		}
-		if made, err = s.accepts.Do(ctx, a); err == nil && made.reason != "" {
-			err = billing.Refusal(ctx, s.db, a.want(), made.reason)
+		if made, err = s.accepts.Do(ctx, a); err == nil && made.Reason != "" {
+			err = billing.Refusal(ctx, s.db, a.want(), made.Reason)
 		}
 		return err
 	})
@@ -183,7 +183,7 @@ var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key 
 // acceptOnce accepts a submission with an Idempotency-Key. The key, the row and the job commit
 // together. If an earlier request used the key, acceptOnce returns the execution of that request.
 // Canceling ctx does not interrupt the commit.
-func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, earlier uuid.UUID, err error) {
+func (s *Service) acceptOnce(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
 		err := postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 			id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
@@ -191,8 +191,8 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, 
 				if err != nil {
 					return err
 				}
-				if made = all[0]; made.reason != "" {
-					return billing.Refusal(ctx, tx, a.want(), made.reason) // rolls back, so the key isn't stored
+				if made = all[0]; made.Reason != "" {
+					return billing.Refusal(ctx, tx, a.want(), made.Reason) // rolls back, so the key isn't stored
 				}
 				return nil
 			})
@@ -204,7 +204,7 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, 
 		return resolve(ctx, s.db, err, a, earlier)
 	})
 	s.noteAcceptance(err)
-	if err == nil && made.jobID != 0 && !made.parked && a.worker == 0 {
+	if err == nil && made.JobID != 0 && !made.Parked && a.worker == 0 {
 		s.local.wakeQueue(ctx)
 	}
 	return made, earlier, err
@@ -220,13 +220,17 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 
 // prepare checks the call and its price, seals the callback's secrets, and returns the component.
 func (s *Service) prepare(a *submission) (*component.Entry, error) {
-	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
+	err := s.modules.CheckMode(a.Module, component.ModeComponent)
+	if err == nil {
+		err = s.modules.Check(a.Module, a.Input, a.Config)
+	}
 	if a.Strict {
 		err = strictly(err, s.modules.UnknownFields("", a.Module, a.Input, a.Config))
 	}
 	if err != nil {
 		return nil, err
 	}
+	entry, _ := s.modules.Lookup(a.Module)
 	if err := billing.Within(a.Module+" costs", entry.Price, a.MaxCredits); err != nil {
 		return nil, err
 	}
@@ -248,16 +252,6 @@ func strictly(err error, unknown []fault.Detail) error {
 		unknown = append(unknown, failure.Details...)
 	}
 	return fault.Malformed(unknown)
-}
-
-// check returns an error if the module is unknown, does not run in the specified mode, or rejects
-// the input or config.
-func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage, secrets ...string) (*component.Entry, error) {
-	if err := s.modules.CheckMode(module, mode); err != nil {
-		return nil, err
-	}
-	entry, _ := s.modules.Lookup(module)
-	return entry, s.modules.Check(module, input, config, secrets...)
 }
 
 // setTerms sets the price and the repeat rule of the call.
@@ -295,10 +289,10 @@ func (s *Service) prepareCallback(a *submission) error {
 }
 
 // startAndWait starts the execution if it has a slot, waits up to WaitFor, and returns the record.
-func (s *Service) startAndWait(ctx context.Context, a submission, made accepted) Submitted {
+func (s *Service) startAndWait(ctx context.Context, a submission, made db.ExecutionAcceptManyRow) Submitted {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
-		CreatedAt: made.createdAt, UpdatedAt: made.createdAt,
+		CreatedAt: made.CreatedAt, UpdatedAt: made.CreatedAt,
 	}
 	a.showCallback(&row)
 	failpoint.Reached(failpoint.AfterAccept)
@@ -315,7 +309,7 @@ func (s *Service) startAndWait(ctx context.Context, a submission, made accepted)
 	// The execution cannot finish before it starts, so subscribing first avoids a read.
 	ended := s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
 	defer ended.Close()
-	s.startReserved(ctx, a, made.jobID)
+	s.startReserved(ctx, a, made.JobID)
 	if a.WaitFor == 0 {
 		return submitted
 	}

@@ -37,8 +37,10 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 		if err := a.countInTree(); err != nil {
 			return false, err
 		}
-		if err := w.settleTx(a.ctx, a.tx, how, true); err != nil {
-			return false, err
+		if w.end != nil {
+			if err := w.end.SettleTx(a.ctx, a.tx, how); err != nil {
+				return false, err
+			}
 		}
 		if err := a.accept(executions, how); err != nil {
 			return false, err
@@ -50,7 +52,7 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 	return len(executions) > 0, err
 }
 
-// accept accepts the executions of new stages. It returns errRefused if the account does not cover them.
+// accept accepts the executions of new stages.
 func (a *advance) accept(stages []*engine.Stage, how *execution.Acceptance) error {
 	executions := make([]execution.Stage, len(stages))
 	for i, t := range stages {
@@ -64,21 +66,11 @@ func (a *advance) accept(stages []*engine.Stage, how *execution.Acceptance) erro
 			executions[i].Traceparent = *a.row.Traceparent
 		}
 	}
-	refusals, err := how.AcceptTx(a.ctx, a.tx, executions)
-	if err != nil {
+	if err := how.AcceptTx(a.ctx, a.tx, executions); err != nil {
 		return fmt.Errorf("accept stages: %w", err)
-	}
-	for _, refusal := range refusals {
-		if refusal != nil {
-			return fmt.Errorf("%w: %w", errRefused, refusal)
-		}
 	}
 	return nil
 }
-
-// errRefused means that the account does not cover the stages of an advance. Nothing of the advance is
-// committed, and it is repeated with an exact budget.
-var errRefused = errors.New("the account does not cover the stages")
 
 // lockBudget makes the budget of the advance exact: it locks the account, after everything else that the
 // advance may lock.

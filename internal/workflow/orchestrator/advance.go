@@ -56,12 +56,15 @@ type advance struct {
 // immediately. It counts failures and gives up the run if the failures persist.
 func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	a, err := o.advance(ctx, key, w)
-	for errors.Is(err, errTreeGrew) || uncovered(err) && !w.exact {
+	for w.end == nil && (treeGrew(err) || uncovered(err) && !w.exact) {
 		w.exact = w.exact || uncovered(err)
 		a, err = o.advance(ctx, key, w)
 	}
-	if err != nil && w.end != nil {
-		return false, err // the completion is committed separately and the run is advanced after it
+	if err != nil && w.end != nil { // the completion is committed separately and the run is advanced after it
+		if treeGrew(err) || uncovered(err) || ctx.Err() != nil {
+			err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
+		}
+		return false, err
 	}
 	if err != nil {
 		return false, o.handleFailure(ctx, key, err)
@@ -74,40 +77,38 @@ func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup)
 	return a.More, nil
 }
 
-// advance makes one advance in a transaction. It returns nil if the run is final or unknown.
+// advance makes one advance in a transaction. It returns nil if the run is final or unknown, or
+// execution.ErrApart if a completion was to be committed with the advance.
 func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a *advance, err error) {
+	var nothing error
+	if w.end != nil {
+		nothing = execution.ErrApart
+	}
 	if o.Quarantined != nil && o.Quarantined() != nil {
-		return nil, w.separately()
+		return nil, nothing
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, advanceTimeout, errAdvanceTimeout)
 	defer cancel()
 	defer RecoverPanic(&err)
-	tried := false
-	err = (billing.Books{}).InPeriod(ctx, o.System, func() error {
+	try := func() error {
 		return o.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
-			if a = nil; tried && w.end != nil {
-				return execution.ErrApart
-			}
-			tried = true
+			a = nil
 			var first postgres.Batch
 			locked := queueLock(&first, key, w)
 			err := postgres.InTx(ctx, o.System, &first, func(tx *postgres.Tx) (err error) {
-				a, err = o.advanceTx(ctx, tx, locked, w, how)
+				if a, err = o.advanceTx(ctx, tx, locked, w, how); a == nil && err == nil {
+					err = nothing
+				}
 				return err
 			})
-			err = billing.PeriodError(err, key.WorkspaceID)
-			switch { // the completion does not wait for a second advance
-			case postgres.Raised(err, "WF003"):
-				err = cmp.Or(w.separately(), errTreeGrew)
-			case uncovered(err):
-				err = cmp.Or(w.separately(), err)
-			}
-			if err != nil && w.end != nil && ctx.Err() != nil {
-				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
-			}
-			return err
+			return billing.PeriodError(err, key.WorkspaceID)
 		})
-	})
+	}
+	if w.end != nil {
+		err = try() // the completion does not wait for a second try
+	} else {
+		err = billing.Books{}.InPeriod(ctx, o.System, try)
+	}
 	if err != nil && a != nil && errors.Is(context.Cause(ctx), errAdvanceTimeout) {
 		err = fmt.Errorf("%w: %v", errAdvanceTimeout, err) // %v hides the cause: the database is not unavailable
 	}
@@ -118,14 +119,11 @@ func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a
 // nil with an error if the run could not be loaded.
 func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked locked, w wakeup, how *execution.Acceptance) (*advance, error) {
 	run, err := locked.run.One()
-	if postgres.NotFound(err) {
-		return nil, w.separately()
+	if postgres.NotFound(err) || err == nil && run.Status.Terminal() {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	if run.Status.Terminal() {
-		return nil, w.separately()
 	}
 	version, err := o.Workflows.LoadVersion(ctx, tx, run.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
 	if err != nil {
@@ -156,14 +154,20 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	} else {
 		a.writeUnchanged()
 	}
-	if err != nil || settled {
+	if err != nil || settled || w.end == nil {
 		return a, err
 	}
-	return a, w.settleTx(ctx, tx, how, false) // settleTx locks the account, so it comes after the locks of other runs
+	return a, w.end.SettleTx(ctx, tx, nil) // it locks the account, so it comes after the locks of other runs
 }
 
-// uncovered reports whether an advance failed because the account does not cover its stages.
-func uncovered(err error) bool { return errors.Is(err, errRefused) || billing.Uncovered(err) }
+// uncovered reports whether an advance failed because the account does not cover its stages. Nothing of
+// the advance is committed, and it is repeated with an exact budget.
+func uncovered(err error) bool { return errors.Is(err, execution.ErrRefused) || billing.Uncovered(err) }
+
+// treeGrew reports whether an advance failed because its child runs, together with those that concurrent
+// advances started, would exceed engine.MaxLive. Nothing of the advance is committed. The next advance
+// reads the new count.
+func treeGrew(err error) bool { return postgres.Raised(err, "WF003") }
 
 // newAdvance returns an advance of a locked run.
 func (o *Orchestrator) newAdvance(ctx context.Context, tx *postgres.Tx, row db.RunLockRow, version workflow.Loaded) *advance {

@@ -73,11 +73,6 @@ func (a *advance) mayRun(workflowID uuid.UUID) (bool, error) {
 	return may, nil
 }
 
-// errTreeGrew is returned by an advance if its child runs, together with those that concurrent advances
-// started, would exceed engine.MaxLive. Nothing of the advance is committed. The next advance reads the new
-// count.
-var errTreeGrew = errors.New("other advances of the tree started child runs at the same time")
-
 // childVersion loads the version of a workflow that a child run uses. It returns a *fault.Error if
 // the workflow cannot be run with this input.
 func (a *advance) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (workflow.Loaded, error) {

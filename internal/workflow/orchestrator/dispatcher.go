@@ -68,25 +68,6 @@ type wakeup struct {
 	end        *execution.End // completion of an execution, to commit with the advance; nil: it is already committed
 }
 
-// separately is the result of an advance that does nothing. It returns execution.ErrApart if w.end is
-// set, so that the caller commits the completion separately, and nil otherwise.
-func (w wakeup) separately() error {
-	if w.end != nil {
-		return execution.ErrApart
-	}
-	return nil
-}
-
-// settleTx settles the credits of the execution whose completion is committed with the advance. If the
-// advance is accepting stages, they use the capacity that the execution frees.
-func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, accepting bool) error {
-	if w.end == nil {
-		return nil
-	}
-	how.InPlaceOf(w.end)
-	return w.end.SettleTx(ctx, tx, accepting)
-}
-
 // wake enqueues an advance that checks everything the run may wait for.
 func (d *dispatcher) wake(key notify.Key) { d.enqueue(key, wakeup{recheck: true}) }
 

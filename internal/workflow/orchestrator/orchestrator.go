@@ -126,7 +126,7 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 	}
 	if stages := a.executions(); len(stages) > 0 {
 		if err := a.accept(stages, how); err != nil {
-			if errors.Is(err, errRefused) {
+			if errors.Is(err, execution.ErrRefused) {
 				err = fmt.Errorf("%w: %w", errNotStarted, err)
 			}
 			return nil, err
