@@ -13,14 +13,24 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// executions returns the new stages that are executions.
-func (a *advance) executions() (stages []*engine.Stage) {
+// executions returns the executions of new stages.
+func (a *advance) executions() (all []execution.Stage) {
 	for _, t := range a.Stages {
-		if t.Execution != nil {
-			stages = append(stages, t)
+		if t.Execution == nil {
+			continue
 		}
+		e := execution.Stage{
+			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ExecutionID: t.Execution.ID, EffectKey: t.Execution.EffectKey,
+			Module: t.Component.Module, Input: t.Execution.Input, Config: t.Execution.Config, Attempts: t.Execution.Attempts,
+			Timeout: t.Execution.Timeout, Reserve: t.Execution.Reserve, Secrets: t.Execution.Secrets, Secret: t.Secret, Nested: a.row.ParentRunID != nil,
+			At: a.unlessFirst(a.At),
+		}
+		if a.row.Traceparent != nil {
+			e.Traceparent = *a.row.Traceparent
+		}
+		all = append(all, e)
 	}
-	return stages
+	return all
 }
 
 // admit charges the fee of the advance and accepts its executions. It reports whether it has settled the
@@ -42,34 +52,14 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 				return false, err
 			}
 		}
-		if err := a.accept(executions, how); err != nil {
-			return false, err
+		if err := how.AcceptTx(a.ctx, a.tx, executions); err != nil {
+			return false, fmt.Errorf("accept stages: %w", err)
 		}
 	}
 	if w.exact { // the budget covers the stages, but perhaps not the fee in addition
 		err = a.chargeFee()
 	}
 	return len(executions) > 0, err
-}
-
-// accept accepts the executions of new stages.
-func (a *advance) accept(stages []*engine.Stage, how *execution.Acceptance) error {
-	executions := make([]execution.Stage, len(stages))
-	for i, t := range stages {
-		executions[i] = execution.Stage{
-			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ExecutionID: t.Execution.ID, EffectKey: t.Execution.EffectKey,
-			Module: t.Component.Module, Input: t.Execution.Input, Config: t.Execution.Config, Attempts: t.Execution.Attempts,
-			Timeout: t.Execution.Timeout, Reserve: t.Execution.Reserve, Secrets: t.Execution.Secrets, Secret: t.Secret, Nested: a.row.ParentRunID != nil,
-			At: a.unlessFirst(a.At),
-		}
-		if a.row.Traceparent != nil {
-			executions[i].Traceparent = *a.row.Traceparent
-		}
-	}
-	if err := how.AcceptTx(a.ctx, a.tx, executions); err != nil {
-		return fmt.Errorf("accept stages: %w", err)
-	}
-	return nil
 }
 
 // lockBudget makes the budget of the advance exact: it locks the account, after everything else that the

@@ -41,11 +41,10 @@ type advance struct {
 	until    time.Time     // when no more stages start
 	previous runSummary    // the run after its last event
 
-	reuse    *reuse                           // what a rerun reuses; nil: not read yet
+	reuse    *engine.Reuse                    // what a rerun reuses; nil: not read yet
 	children map[uuid.UUID]db.RunInsertParams // child runs that may start, by ID
 	budget   billing.Budget                   // if the budget is exact
 	limits   []uuid.UUID                      // runs above that have a maxCredits
-	before   []api.NonTerminalStage           // stages that were unfinished before the advance
 	live     []api.NonTerminalStage           // stages that are unfinished after it
 	events   int64                            // bytes of events
 	counted  bool                             // the totals of the tree include the advance
@@ -148,11 +147,12 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	if err != nil {
 		return a, err
 	}
-	if a.Changed {
+	switch {
+	case a.Changed:
 		failpoint.Reached(failpoint.BetweenStages)
 		err = a.write()
-	} else {
-		a.writeUnchanged()
+	case a.Scanned: // only the time of the next advance has changed
+		a.queueRun(tx.AtCommit())
 	}
 	if err != nil || settled || w.end == nil {
 		return a, err

@@ -10,14 +10,23 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// writeTree adds the stages and bytes of this advance to the totals of the tree. It locks the tree's
-// row, so it must be called after all locks of runs and before the lock of the account.
+// writeTree adds the stages and bytes of this advance to the totals of the tree. The first change of a
+// tree also contains all earlier stages and bytes of the root. writeTree locks the tree's row, so it must
+// be called after all locks of runs and before the lock of the account.
 func (a *advance) writeTree(conn db.DBTX) error {
-	p := a.treeChange()
-	if a.Run.Status.Terminal() && p.RootRunID == a.Run.ID {
-		return db.New().RunTreeDelete(a.ctx, conn, db.RunTreeDeleteParams{WorkspaceID: p.WorkspaceID, RootRunID: p.RootRunID})
+	made, live := a.Run.Made(), int32(len(a.Children))
+	if a.row.InTree {
+		made.Stages, made.Bytes = made.Stages-a.Own.Stages, made.Bytes-a.Own.Bytes
 	}
-	return db.New().RunTreeAdd(a.ctx, conn, p)
+	if a.Run.Status.Terminal() {
+		if a.row.RootRunID == a.Run.ID {
+			return db.New().RunTreeDelete(a.ctx, conn, db.RunTreeDeleteParams{WorkspaceID: a.row.WorkspaceID, RootRunID: a.Run.ID})
+		}
+		live--
+	}
+	return db.New().RunTreeAdd(a.ctx, conn, db.RunTreeAddParams{
+		WorkspaceID: a.row.WorkspaceID, RootRunID: a.row.RootRunID, Stages: made.Stages, Bytes: made.Bytes, Live: live, Most: engine.MaxLive,
+	})
 }
 
 // countInTree calls writeTree once, if the run is part of a tree. It must be called before the
@@ -31,21 +40,6 @@ func (a *advance) countInTree() error {
 		return fmt.Errorf("update the totals of the run's tree: %w", err)
 	}
 	return nil
-}
-
-// treeChange returns the change of the tree's totals. The first change of a tree also contains all
-// earlier stages and bytes of the root.
-func (a *advance) treeChange() db.RunTreeAddParams {
-	p := db.RunTreeAddParams{WorkspaceID: a.row.WorkspaceID, RootRunID: a.row.RootRunID, Live: int32(len(a.Children)), Most: engine.MaxLive}
-	now := a.Run.Made()
-	p.Stages, p.Bytes = now.Stages, now.Bytes
-	if a.row.InTree {
-		p.Stages, p.Bytes = now.Stages-a.Own.Stages, now.Bytes-a.Own.Bytes
-	}
-	if a.Run.Status.Terminal() {
-		p.Live--
-	}
-	return p
 }
 
 // countedFrom is the number of bytes after which a run adds its storage to the workspace's account.
