@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -203,4 +204,60 @@ func sortedPlaces(places map[engine.Place]bool) (components, iterations []string
 		components, iterations = append(components, p.Component), append(iterations, p.Iteration)
 	}
 	return components, iterations
+}
+
+// afterCommit does the work that follows a committed advance: it notifies waiters, wakes related
+// runs, cancels what must stop, and sets the timer.
+func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
+	key := notify.Key{WorkspaceID: a.row.WorkspaceID, ID: a.Run.ID}
+	for _, t := range a.Stages {
+		if t.Elapsed > 0 {
+			o.Executions.CountComputed(t.Component.Module, t.Status == status.StageCompleted, t.Elapsed)
+		}
+	}
+	if a.Changed {
+		o.cache.putSummary(a)
+		change := notify.Change{Key: key}
+		if !a.Run.Status.Terminal() && a.Run.Output == nil {
+			change.Value = Unanswered
+		}
+		o.Hub.Publish(change)
+	}
+	for _, id := range a.Children {
+		o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})
+	}
+	if a.Run.Status.Terminal() {
+		o.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(a.Run.Status))
+		o.cache.forget(key.ID)
+		if a.Run.ParentRunID != nil {
+			o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *a.Run.ParentRunID})
+		}
+		return
+	}
+	for _, t := range a.Stages {
+		if t.Loop != nil && !t.Status.Terminal() {
+			o.cache.putItems(key.ID, t.ID, a.ItemsOf(t))
+		}
+	}
+	if a.Ending() && a.Run.PendingCount > 0 && (a.Halted || a.Scanned) {
+		o.cancelRemaining(ctx, a)
+	} else {
+		o.stopChildren(ctx, a, engine.CancelImmediate)
+	}
+	if !a.wake.IsZero() && !a.More {
+		o.dispatcher.wakeAt(key, a.wake.Sub(a.Run.Now))
+	}
+}
+
+// cancelRemaining cancels the unfinished stages of a run that is ending. Attempts in flight may
+// finish, but are not retried. If the run is canceled with mode immediate, they are interrupted.
+func (o *Orchestrator) cancelRemaining(ctx context.Context, a *advance) {
+	mode, stop := engine.CancelGraceful, execution.StopAttempts
+	if a.Run.CancelMode != nil && *a.Run.CancelMode == engine.CancelImmediate || !a.Run.Deadline.After(a.Run.Now) {
+		mode, stop = engine.CancelImmediate, execution.StopAll
+	}
+	o.stopChildren(ctx, a, mode)
+	if err := o.Executions.Cancel(ctx, a.row.WorkspaceID, a.Run.ID, stop); err != nil && ctx.Err() == nil {
+		o.Log.WarnContext(ctx, "failed to cancel the executions of a run; the next advance retries", "run_id", a.Run.ID.String(), "error", err)
+	}
 }
