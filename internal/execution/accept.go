@@ -69,10 +69,11 @@ type submission struct {
 
 // want returns the credits to reserve. The price of a stage is reserved by its run.
 func (a submission) want() billing.Want {
+	amount := a.price
 	if a.run != uuid.Nil {
-		return billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.reserve}
+		amount = a.reserve
 	}
-	return billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
+	return billing.Want{WorkspaceID: a.WorkspaceID, Amount: amount}
 }
 
 func (a submission) owner() uuid.UUID { return a.WorkspaceID }
@@ -89,7 +90,7 @@ func (s *Service) flushAccepts(ctx context.Context, items []submission, shared b
 		billing.QueueLockShared(ctx, &batch, ownersOf(items, submission.owner))
 	}
 	rows := postgres.Returning[db.ExecutionAcceptManyRow](&batch, db.ExecutionAcceptMany, acceptParams(items, 0))
-	err := postgres.Commit(ctx, s.db, &batch)
+	err := postgres.Commit(ctx, s.DB, &batch)
 	s.noteAcceptance(err)
 	if err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
@@ -234,7 +235,7 @@ func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 // add adds a stage to the items, with a slot of this process if one is free.
 func (a *Acceptance) add(stage Stage) error {
 	s := a.service
-	entry, _ := s.modules.Lookup(stage.Module)
+	entry, _ := s.Modules.Lookup(stage.Module)
 	item := stage.item(entry)
 	item.setTerms(entry)
 	if err := s.sealCall(&item); err != nil {
@@ -259,9 +260,9 @@ func (s *Service) CountComputed(module string, completed bool, elapsed time.Dura
 	if !completed {
 		outcome, state = outcomeFailed, status.ExecutionFailed
 	}
-	s.metrics.Submitted(module)
-	s.metrics.Attempted(module, outcome, elapsed)
-	s.metrics.Finished(module, state)
+	s.Metrics.Submitted(module)
+	s.Metrics.Attempted(module, outcome, elapsed)
+	s.Metrics.Finished(module, state)
 }
 
 func (t Stage) item(entry *component.Entry) submission {
@@ -286,7 +287,7 @@ func (a *Acceptance) start(ctx context.Context) {
 	failpoint.Reached(failpoint.AfterAccept)
 	queued := false
 	for n, item := range a.items {
-		a.service.metrics.Submitted(item.Module)
+		a.service.Metrics.Submitted(item.Module)
 		if item.worker != 0 {
 			a.service.startReserved(ctx, item, a.made[n].JobID)
 		}

@@ -46,12 +46,12 @@ func resolve(ctx context.Context, conn postgres.DB, err error, a submission, ear
 // In all other cases afterDoubt returns err, or outcome_unknown.
 func (s *Service) afterDoubt(ctx context.Context, a submission, err error) (Submitted, error) {
 	if a.Idempotency == nil { // otherwise acceptOnce has looked it up
-		err = resolve(ctx, s.db, err, a, uuid.Nil)
+		err = resolve(ctx, s.DB, err, a, uuid.Nil)
 	}
 	if err != nil {
 		return Submitted{}, postgres.OutcomeUnknown(err, "executionId", a.id)
 	}
-	s.metrics.Submitted(a.Module)
+	s.Metrics.Submitted(a.Module)
 	record, err := s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor)
 	if err != nil { // the execution is stored, so the caller must not submit it again
 		return Submitted{}, fault.OutcomeUnknown(err, map[string]any{"executionId": a.id})

@@ -31,13 +31,13 @@ func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 
 // get returns the row of an execution with its output decrypted.
 func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (db.ExecutionGetRow, error) {
-	bare, err := db.New().ExecutionGetWithoutCallback(ctx, s.db, db.ExecutionGetWithoutCallbackParams{WorkspaceID: workspaceID, ID: executionID})
+	bare, err := db.New().ExecutionGetWithoutCallback(ctx, s.DB, db.ExecutionGetWithoutCallbackParams{WorkspaceID: workspaceID, ID: executionID})
 	row := db.ExecutionGetRow{
 		WorkspaceID: bare.WorkspaceID, ID: bare.ID, Module: bare.Module, Status: bare.Status,
 		Output: bare.Output, Error: bare.Error, Usage: bare.Usage, CreatedAt: bare.CreatedAt, UpdatedAt: bare.UpdatedAt,
 	}
 	if err == nil && bare.HasCallback {
-		row, err = db.New().ExecutionGet(ctx, s.db, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
+		row, err = db.New().ExecutionGet(ctx, s.DB, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
 	}
 	if postgres.NotFound(err) {
 		return row, errNotFound
@@ -50,7 +50,7 @@ func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 
 // openOutput returns the row with its output decrypted.
 func (s *Service) openOutput(ctx context.Context, row db.ExecutionGetRow) (shown db.ExecutionGetRow, err error) {
-	row.Output, err = s.vault.OpenJSON(ctx, outputAt(row.WorkspaceID, row.ID), row.Output)
+	row.Output, err = s.Vault.OpenJSON(ctx, outputAt(row.WorkspaceID, row.ID), row.Output)
 	return row, err
 }
 
@@ -70,7 +70,7 @@ func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID uuid.U
 // execution, submitter returns the first key of that key's rotations. It returns nil for stages of
 // runs, and for executions accepted before keys were recorded.
 func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.UUID) (*uuid.UUID, error) {
-	by, err := db.New().ExecutionGetKey(ctx, s.db, db.ExecutionGetKeyParams{WorkspaceID: workspaceID, ID: executionID})
+	by, err := db.New().ExecutionGetKey(ctx, s.DB, db.ExecutionGetKeyParams{WorkspaceID: workspaceID, ID: executionID})
 	if postgres.NotFound(err) {
 		return nil, errNotFound
 	}
@@ -120,7 +120,7 @@ const (
 
 // list adds executions to a page and returns the ID after which there may be more.
 func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p ListParams, page *api.ComponentExecutionPage) (more uuid.UUID, err error) {
-	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
+	rows, err := db.New().ExecutionList(ctx, s.DB, db.ExecutionListParams{
 		WorkspaceID: workspaceID, Before: before, AnyKey: p.Keys == nil, KeyIds: p.Keys, MaxWalked: maxWalked, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
 	})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p Lis
 	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
 		return page.Data[len(page.Data)-1].ID, nil
 	}
-	more, err = db.New().ExecutionGetNthID(ctx, s.db, db.ExecutionGetNthIDParams{WorkspaceID: workspaceID, Before: before, Walked: maxWalked - 1})
+	more, err = db.New().ExecutionGetNthID(ctx, s.DB, db.ExecutionGetNthIDParams{WorkspaceID: workspaceID, Before: before, Walked: maxWalked - 1})
 	if postgres.NotFound(err) {
 		return uuid.Nil, nil
 	}
@@ -167,7 +167,7 @@ func listed(row db.ExecutionListRow) db.ExecutionGetRow {
 // record. If the window passes, Await does not return an error. Await holds no connection while it
 // waits.
 func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID, window time.Duration) (api.ComponentExecution, error) {
-	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
+	changed := s.Hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	defer changed.Close()
 	row, err := s.get(ctx, workspaceID, executionID)
 	if err != nil || row.Status.Terminal() {
@@ -186,7 +186,7 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		case <-changed.C():
 		case <-timer.C:
 			return s.Get(ctx, key.WorkspaceID, key.ID)
-		case <-s.draining:
+		case <-s.Draining:
 			return s.Get(ctx, key.WorkspaceID, key.ID)
 		case <-ctx.Done():
 			return api.ComponentExecution{}, ctx.Err()
@@ -206,7 +206,7 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 // final state or when ctx is done. It reads the first state before it returns, so that NOT_FOUND
 // is an ordinary error. A slow reader may miss intermediate states, but never the last.
 func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID) (<-chan api.ComponentExecutionEvent, error) {
-	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
+	changed := s.Hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	row, err := s.get(ctx, workspaceID, executionID)
 	if err != nil {
 		changed.Close()

@@ -71,7 +71,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed after
 	// the first request.
 	if p.Idempotency != nil {
-		earlier, found, err := p.Idempotency.Find(ctx, s.db)
+		earlier, found, err := p.Idempotency.Find(ctx, s.DB)
 		if err != nil {
 			return Submitted{}, err
 		}
@@ -132,13 +132,13 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 // execution of that request instead. If the credit period of the workspace is over, accept starts
 // the next period.
 func (s *Service) accept(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
-	err = billing.Books{}.InPeriod(ctx, s.db, func() (err error) {
+	err = billing.Books{}.InPeriod(ctx, s.DB, func() (err error) {
 		if a.Idempotency != nil {
 			made, earlier, err = s.acceptOnce(ctx, a)
 			return err
 		}
 		if made, err = s.accepts.Do(ctx, a); err == nil && made.Reason != "" {
-			err = billing.Refusal(ctx, s.db, a.want(), made.Reason)
+			err = billing.Refusal(ctx, s.DB, a.want(), made.Reason)
 		}
 		return err
 	})
@@ -173,7 +173,7 @@ func (s *Service) replay(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 			return Submitted{}, errKeyOfOthers
 		}
 	}
-	s.metrics.Replayed()
+	s.Metrics.Replayed()
 	rec, err := s.Await(ctx, p.WorkspaceID, earlier, p.WaitFor)
 	return Submitted{Record: rec, Replayed: true}, err
 }
@@ -185,7 +185,7 @@ var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key 
 // Canceling ctx does not interrupt the commit.
 func (s *Service) acceptOnce(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		err := postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		err := postgres.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 			id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
 				all, err := s.acceptMany(ctx, tx, []submission{a}, 0)
 				if err != nil {
@@ -201,7 +201,7 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made db.Executi
 			}
 			return err
 		})
-		return resolve(ctx, s.db, err, a, earlier)
+		return resolve(ctx, s.DB, err, a, earlier)
 	})
 	s.noteAcceptance(err)
 	if err == nil && made.JobID != 0 && !made.Parked && a.worker == 0 {
@@ -214,23 +214,23 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made db.Executi
 // before a request is rejected for any other reason, because a mismatch takes precedence
 // (decisions 1.8).
 func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
-	_, _, err := key.Find(ctx, s.db)
+	_, _, err := key.Find(ctx, s.DB)
 	return err
 }
 
 // prepare checks the call and its price, seals the callback's secrets, and returns the component.
 func (s *Service) prepare(a *submission) (*component.Entry, error) {
-	err := s.modules.CheckMode(a.Module, component.ModeComponent)
+	err := s.Modules.CheckMode(a.Module, component.ModeComponent)
 	if err == nil {
-		err = s.modules.Check(a.Module, a.Input, a.Config)
+		err = s.Modules.Check(a.Module, a.Input, a.Config)
 	}
 	if a.Strict {
-		err = strictly(err, s.modules.UnknownFields("", a.Module, a.Input, a.Config))
+		err = strictly(err, s.Modules.UnknownFields("", a.Module, a.Input, a.Config))
 	}
 	if err != nil {
 		return nil, err
 	}
-	entry, _ := s.modules.Lookup(a.Module)
+	entry, _ := s.Modules.Lookup(a.Module)
 	if err := billing.Within(a.Module+" costs", entry.Price, a.MaxCredits); err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func (s *Service) sealCall(a *submission) error {
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
-	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
+	if a.call, err = s.Keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
 	return nil
@@ -274,7 +274,7 @@ func (s *Service) sealCall(a *submission) error {
 
 // prepareCallback seals the secrets of the callback and sets its header names.
 func (s *Service) prepareCallback(a *submission) error {
-	sealed, err := callback.Seal(s.keyring, a.WorkspaceID, a.id, callback.Secrets{
+	sealed, err := callback.Seal(s.Keyring, a.WorkspaceID, a.id, callback.Secrets{
 		Secret: a.Callback.Secret, Headers: a.Callback.Headers,
 	})
 	if err != nil {
@@ -296,7 +296,7 @@ func (s *Service) startAndWait(ctx context.Context, a submission, made db.Execut
 	}
 	a.showCallback(&row)
 	failpoint.Reached(failpoint.AfterAccept)
-	s.metrics.Submitted(a.Module)
+	s.Metrics.Submitted(a.Module)
 	submitted := Submitted{Record: present.Execution(row)}
 	if a.worker == 0 {
 		if a.WaitFor > 0 {
@@ -307,7 +307,7 @@ func (s *Service) startAndWait(ctx context.Context, a submission, made db.Execut
 		return submitted
 	}
 	// The execution cannot finish before it starts, so subscribing first avoids a read.
-	ended := s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
+	ended := s.Hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
 	defer ended.Close()
 	s.startReserved(ctx, a, made.JobID)
 	if a.WaitFor == 0 {
@@ -336,7 +336,10 @@ func (s *Service) startReserved(ctx context.Context, a submission, jobID int64) 
 	row := db.ExecutionStartManyRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
 		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: jobID,
-		Traceparent: traceparent(a.Traceparent), RepeatRule: string(a.repeat), OutcomeKnown: true,
+		RepeatRule: string(a.repeat), OutcomeKnown: true,
+	}
+	if a.Traceparent != "" {
+		row.Traceparent = &a.Traceparent
 	}
 	if a.run != uuid.Nil {
 		row.RunID = &a.run
@@ -344,13 +347,6 @@ func (s *Service) startReserved(ctx context.Context, a submission, jobID int64) 
 	if a.timeout > 0 {
 		row.TimeoutMs = &a.timeout
 	}
-	s.metrics.Started(a.Module, 0)
+	s.Metrics.Started(a.Module, 0)
 	s.local.start(context.WithoutCancel(ctx), row, a.nested)
-}
-
-func traceparent(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

@@ -64,13 +64,9 @@ func (a *Advance) triggered(t *Stage) error {
 	if err := copyInput(t.Component.Module, fields, a.Input.JSON); err != nil {
 		return err
 	}
+	fields["triggeredAt"] = json.RawMessage(`"` + timestamp.Of(a.Run.CreatedAt).String() + `"`)
 	if t.Component.Module == component.OnSchedule && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
-		if err := setTime(fields, "scheduledAt", a.Run.CreatedAt); err != nil {
-			return err
-		}
-	}
-	if err := setTime(fields, "triggeredAt", a.Run.CreatedAt); err != nil {
-		return err
+		fields["scheduledAt"] = fields["triggeredAt"]
 	}
 	output, err := strictjson.Encode(fields)
 	if err != nil {
@@ -113,15 +109,6 @@ func HideInput(module string, output, input json.RawMessage, hidden []string) js
 		return nothing
 	}
 	return shown
-}
-
-func setTime(fields map[string]json.RawMessage, name string, at time.Time) error {
-	text, err := json.Marshal(timestamp.Of(at))
-	if err != nil {
-		return fmt.Errorf("encode a time: %w", err)
-	}
-	fields[name] = text
-	return nil
 }
 
 // evaluate runs a component whose output depends only on its input and config.
