@@ -119,29 +119,25 @@ func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission,
 func acceptParams(items []submission, finishing int) db.ExecutionAcceptManyParams {
 	p := db.ExecutionAcceptManyParams{Finishing: int64(finishing), Queue: Queue, SafetyNet: safetyNet}
 	for _, a := range items {
-		appendAccept(&p, a)
+		p.Ids, p.WorkspaceIds = append(p.Ids, a.id), append(p.WorkspaceIds, a.WorkspaceID)
+		p.Amounts, p.WorkerIds = append(p.Amounts, int64(a.want().Amount)), append(p.WorkerIds, a.worker)
+		p.Modules, p.Repeats = append(p.Modules, a.Module), append(p.Repeats, string(a.repeat))
+		p.Calls, p.Prices = append(p.Calls, a.call), append(p.Prices, int64(a.price))
+		p.Attempts, p.Timeouts = append(p.Attempts, int16(a.Attempts)), append(p.Timeouts, a.timeout)
+		p.Traceparents = append(p.Traceparents, a.Traceparent)
+		p.RunIds, p.KeyIds, p.KeyRootIds = append(p.RunIds, a.run), append(p.KeyIds, a.KeyID), append(p.KeyRootIds, a.KeyRootID)
+		callback := CallbackParams{}
+		if a.Callback != nil {
+			callback = *a.Callback
+		}
+		p.CallbackUrls, p.CallbackSealed = append(p.CallbackUrls, callback.URL), append(p.CallbackSealed, a.callbackSealed)
+		p.CallbackSigned = append(p.CallbackSigned, callback.Secret != nil)
+		p.CallbackHeaders = append(p.CallbackHeaders, strings.Join(a.callbackHeaders, ","))
+		if a.at != nil {
+			p.At = a.at // the same for all stages of a batch
+		}
 	}
 	return p
-}
-
-func appendAccept(p *db.ExecutionAcceptManyParams, a submission) {
-	p.Ids, p.WorkspaceIds = append(p.Ids, a.id), append(p.WorkspaceIds, a.WorkspaceID)
-	p.Amounts, p.WorkerIds = append(p.Amounts, int64(a.want().Amount)), append(p.WorkerIds, a.worker)
-	p.Modules, p.Repeats = append(p.Modules, a.Module), append(p.Repeats, string(a.repeat))
-	p.Calls, p.Prices = append(p.Calls, a.call), append(p.Prices, int64(a.price))
-	p.Attempts, p.Timeouts = append(p.Attempts, int16(a.Attempts)), append(p.Timeouts, a.timeout)
-	p.Traceparents = append(p.Traceparents, a.Traceparent)
-	p.RunIds, p.KeyIds, p.KeyRootIds = append(p.RunIds, a.run), append(p.KeyIds, a.KeyID), append(p.KeyRootIds, a.KeyRootID)
-	callback := CallbackParams{}
-	if a.Callback != nil {
-		callback = *a.Callback
-	}
-	p.CallbackUrls, p.CallbackSealed = append(p.CallbackUrls, callback.URL), append(p.CallbackSealed, a.callbackSealed)
-	p.CallbackSigned = append(p.CallbackSigned, callback.Secret != nil)
-	p.CallbackHeaders = append(p.CallbackHeaders, strings.Join(a.callbackHeaders, ","))
-	if a.at != nil {
-		p.At = a.at // the same for all stages of a batch
-	}
 }
 
 // Stage is an execution requested by a run. It has no callback, does not appear in lists, and its

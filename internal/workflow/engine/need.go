@@ -57,14 +57,11 @@ func (a *Advance) knows(sc *scope) bool {
 		add(&a.need.States, sc.Place)
 	}
 	known := sc.states != nil
-	for sc.Component != "" {
-		outer := sc.iteration[:len(sc.iteration)-1]
-		p := PlaceOf(sc.Component, outer)
+	for _, p := range a.loopsAround(sc) {
 		if _, read := a.loops[p]; !read {
 			add(&a.need.Loops, p)
 			known = false
 		}
-		sc = a.scopeOf(sc.Component, outer)
 	}
 	return known
 }

@@ -174,14 +174,21 @@ func (a *Advance) stopped(sc *scope) bool {
 	if a.Ending() {
 		return true
 	}
-	for sc.Component != "" {
-		l := a.loopOf(sc)
-		if l == nil || l.failing() {
-			return true
-		}
-		sc = a.scopeOf(sc.Component, sc.iteration[:len(sc.iteration)-1])
+	return slices.ContainsFunc(a.loopsAround(sc), func(p Place) bool {
+		l := a.loops[p]
+		return l == nil || l.failing()
+	})
+}
+
+// loopsAround returns the places of the loops around the components of a scope.
+func (a *Advance) loopsAround(sc *scope) (places []Place) {
+	if sc.Component == "" {
+		return nil
 	}
-	return false
+	for level, loop := range slices.Concat(a.Plan.Around(sc.Component), []string{sc.Component}) {
+		places = append(places, PlaceOf(loop, sc.iteration[:level]))
+	}
+	return places
 }
 
 // Place identifies a component in an iteration, or an iteration of a loop. In the second case, the

@@ -208,9 +208,9 @@ func (a *Advance) scan() error {
 	left := a.Run.WakeAt != nil && !a.Run.WakeAt.After(a.Run.UpdatedAt)
 	for _, w := range a.Unfinished {
 		sc := a.scopeOf(w.ComponentID, w.Iteration)
-		late := a.late(w.ComponentID, w.StartedAt)
+		late := a.late(w.ComponentID, w.StartedAt) || slices.ContainsFunc(a.loopsAround(sc), func(p Place) bool { return a.loops[p] != nil && a.loops[p].late })
 		switch {
-		case w.ChildRunID != nil && (a.Ending() || late || a.lateAround(sc)):
+		case w.ChildRunID != nil && (a.Ending() || late):
 			a.CancelChildren = append(a.CancelChildren, *w.ChildRunID)
 		case w.ItemCount == nil && w.ExecutionID == nil && w.ChildRunID == nil && a.stopped(sc):
 			a.finish(End{ID: w.ID, ComponentID: w.ComponentID, Iteration: w.Iteration, Status: status.StageCanceled})
@@ -254,17 +254,6 @@ func (a *Advance) late(componentID string, started *time.Time) bool {
 	}
 	if a.deadline == nil || at.Before(*a.deadline) {
 		a.deadline = &at
-	}
-	return false
-}
-
-// lateAround reports whether a loop around the scope has exceeded its timeout.
-func (a *Advance) lateAround(sc *scope) bool {
-	for sc.Component != "" {
-		if l := a.loopOf(sc); l != nil && l.late {
-			return true
-		}
-		sc = a.scopeOf(sc.Component, sc.iteration[:len(sc.iteration)-1])
 	}
 	return false
 }

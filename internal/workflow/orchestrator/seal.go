@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,16 +40,15 @@ func (a *advance) openItems(l engine.Loop, stored json.RawMessage) (items engine
 	return items, nil
 }
 
-// sealed returns the stored form of a secret value.
-func (a *advance) sealed(row uuid.UUID, field vault.Field, value json.RawMessage) (json.RawMessage, error) {
-	if len(value) == 0 {
-		return value, nil
+// seal replaces a secret value by its stored form.
+func (a *advance) seal(row uuid.UUID, field vault.Field, value *json.RawMessage) (err error) {
+	if len(*value) == 0 {
+		return nil
 	}
-	sealed, err := a.o.Vault.SealJSON(a.ctx, a.vaultPlace(row, field), value)
-	if err != nil {
-		return nil, fmt.Errorf("seal a secret value: %w", err)
+	if *value, err = a.o.Vault.SealJSON(a.ctx, a.vaultPlace(row, field), *value); err != nil {
+		return fmt.Errorf("seal a secret value: %w", err)
 	}
-	return sealed, nil
+	return nil
 }
 
 // vaultPlace returns the place that a sealed value of the run is bound to.
@@ -60,29 +60,20 @@ func (a *advance) vaultPlace(row uuid.UUID, field vault.Field) vault.Place {
 // output of the run. The output of a loop is not encrypted: it contains only counts.
 func (a *advance) sealAll() (err error) {
 	for _, t := range a.Stages {
-		if !t.Secret {
-			continue
+		if t.Secret {
+			err = cmp.Or(err, a.seal(t.ID, vault.Items, &t.Items))
 		}
-		if t.Items, err = a.sealed(t.ID, vault.Items, t.Items); err != nil {
-			return err
-		}
-		if t.Loop != nil {
-			continue
-		}
-		if t.Output, err = a.sealed(t.ID, vault.Output, t.Output); err != nil {
-			return err
+		if t.Secret && t.Loop == nil {
+			err = cmp.Or(err, a.seal(t.ID, vault.Output, &t.Output))
 		}
 	}
 	for i, e := range a.Ends {
-		if !e.Secret {
-			continue
-		}
-		if a.Ends[i].Output, err = a.sealed(e.ID, vault.Output, e.Output); err != nil {
-			return err
+		if e.Secret {
+			err = cmp.Or(err, a.seal(e.ID, vault.Output, &a.Ends[i].Output))
 		}
 	}
 	if a.Run.SecretOutput {
-		a.Run.Output, err = a.sealed(a.row.ID, vault.Output, a.Run.Output)
+		err = cmp.Or(err, a.seal(a.row.ID, vault.Output, &a.Run.Output))
 	}
 	return err
 }
