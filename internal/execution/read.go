@@ -236,28 +236,21 @@ const rereadAfter = 500 * time.Millisecond
 // follow sends the current state if it differs from seen, and returns the current state. It
 // retries failed reads.
 func (s *Service) follow(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) status.Execution {
-	for {
-		now, err := s.sendChange(ctx, seen, key, events)
-		if err == nil {
-			return now
-		}
+	row, err := s.get(ctx, key.WorkspaceID, key.ID)
+	for err != nil {
 		if wait.For(ctx, rereadAfter) != nil {
 			return seen
 		}
+		row, err = s.get(ctx, key.WorkspaceID, key.ID)
 	}
-}
-
-// sendChange is follow without retries.
-func (s *Service) sendChange(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) (status.Execution, error) {
-	row, err := s.get(ctx, key.WorkspaceID, key.ID)
-	if err != nil || row.Status == seen {
-		return seen, err
+	if row.Status == seen {
+		return seen
 	}
 	select {
 	case <-ctx.Done():
-		return seen, nil
+		return seen
 	case events <- present.ExecutionEvent(row):
-		return row.Status, nil
+		return row.Status
 	}
 }
 

@@ -122,7 +122,7 @@ func (d *dispatcher) advanceNow(ctx context.Context, key notify.Key, w wakeup) (
 			d.running.Go(func() { d.work(key, quota, later) })
 		}
 	}()
-	if !d.tryAcquire(quota) {
+	if !d.acquire(quota, false) {
 		return execution.ErrApart
 	}
 	defer d.release(quota)
@@ -133,26 +133,10 @@ func (d *dispatcher) advanceNow(ctx context.Context, key notify.Key, w wakeup) (
 	return err
 }
 
-// tryAcquire acquires a slot without waiting, and reports whether it did.
-func (d *dispatcher) tryAcquire(quota *workspaceQuota) bool {
-	select {
-	case quota.slots <- struct{}{}:
-	default:
-		return false
-	}
-	select {
-	case d.slots <- struct{}{}:
-		return true
-	default:
-		<-quota.slots
-		return false
-	}
-}
-
 // work advances a run until nothing is left to do. It acquires a slot for each advance, so that a run
 // with many advances takes turns with other runs.
 func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
-	for d.acquire(quota) {
+	for d.acquire(quota, true) {
 		more, err := d.o.advanceRun(d.ctx, key, w)
 		d.release(quota)
 		if err != nil && d.ctx.Err() == nil && !postgres.Unavailable(err) {
@@ -165,19 +149,31 @@ func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
 	}
 }
 
-// acquire waits for a slot. It returns false if the dispatcher is closed.
-func (d *dispatcher) acquire(quota *workspaceQuota) bool {
-	for _, slots := range []chan struct{}{quota.slots, d.slots} {
+// acquire acquires a slot, and reports whether it did. If none is free, it fails, unless wait is set: then
+// it fails only if the dispatcher is closed.
+func (d *dispatcher) acquire(quota *workspaceQuota, wait bool) bool {
+	for i, slots := range []chan struct{}{quota.slots, d.slots} {
 		select {
 		case slots <- struct{}{}:
-		case <-d.ctx.Done():
-			return false
+			continue
+		default:
 		}
+		if wait {
+			select {
+			case slots <- struct{}{}:
+				continue
+			case <-d.ctx.Done():
+			}
+		}
+		if i > 0 {
+			<-quota.slots
+		}
+		return false
 	}
 	return true
 }
 
-// release releases a slot that acquire or tryAcquire acquired.
+// release releases a slot that acquire acquired.
 func (d *dispatcher) release(quota *workspaceQuota) {
 	<-d.slots
 	<-quota.slots
