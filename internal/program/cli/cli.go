@@ -210,21 +210,31 @@ func understood(node *kong.Node, args []string) []string {
 // exit stops the parsing after --help and the like.
 type exit int
 
-// readDuration parses a duration. A number without a unit is in seconds.
+// readDuration parses a duration.
 func readDuration(ctx *kong.DecodeContext, into reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		text += "s"
-	}
-	took, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("%q is not a duration such as 15s or 2m", strings.TrimSuffix(text, "s"))
-	}
+	took, err := parseDuration(text)
 	into.SetInt(int64(took))
-	return nil
+	return err
+}
+
+// parseDuration parses a duration. A number without a unit is in seconds, and a day has 24 hours.
+func parseDuration(text string) (time.Duration, error) {
+	word := text
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		word += "s"
+	}
+	if days, err := strconv.ParseUint(strings.TrimSuffix(text, "d"), 10, 16); err == nil && strings.HasSuffix(text, "d") {
+		word = fmt.Sprintf("%dh", 24*days)
+	}
+	took, err := time.ParseDuration(word)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration such as 15s, 2h or 7d", text)
+	}
+	return took, nil
 }
 
 // negative matches a negative number, which the parser takes for a flag.

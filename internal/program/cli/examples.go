@@ -35,12 +35,12 @@ var examples = map[string]string{
 	"components search": "components search webhook",
 	"components get":    "components get HASH",
 
-	"executions list":            "executions list\nexecutions list --jq '.[].id'",
+	"executions list":            "executions list --module HASH --since 2h\nexecutions list --status FAILED --jq '.[].id'",
 	"executions get":             "executions get --last\nexecutions get --last --jq .output",
 	"executions watch":           "executions watch --last",
 	"executions replay-callback": "executions replay-callback --last --force",
 
-	"runs list":   "runs list --workflow fanOut --status FAILED\nruns list --all --jq '.[].id'",
+	"runs list":   "runs list --workflow fanOut --status FAILED --since 2h\nruns list --trigger SCHEDULE --since 2026-11-01 --until 7d\nruns list --all --jq '.[].id'",
 	"runs get":    "runs get --last\nruns get --last --jq .output",
 	"runs watch":  "runs watch --last",
 	"runs signal": "runs signal --last approved --payload '{\"by\": \"ada\"}'",

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"net/http"
-	"net/url"
 
 	"github.com/google/uuid"
 )
@@ -17,18 +16,6 @@ type executionsCommand struct {
 
 // executionsPath is the path of executions.
 const executionsPath = componentsPath + "/executions"
-
-type executionsList struct {
-	target
-	size
-}
-
-func (c *executionsList) Run(s *session) error {
-	return printList(s, c.target, executionsPath, url.Values{}, c.size, view{
-		"MODULE=module STATUS=status STARTED=createdAt CREDITS=totalUsage CALLBACK=callback.deliveredAt|- ID=id",
-		"No executions. Start one: " + startExecution,
-	})
-}
 
 // oneExecution is the argument of commands on one execution.
 type oneExecution struct {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -41,11 +42,7 @@ type workflowsList struct {
 }
 
 func (c *workflowsList) Run(s *session) error {
-	filter := url.Values{}
-	if c.Status != "" {
-		filter.Set("status", c.Status)
-	}
-	return printList(s, c.target, workflowsPath, filter, c.size, view{
+	return printList(s, c.target, workflowsPath, query("status", c.Status), c.size, view{
 		"NAME=name STATUS=status VERSION=version UPDATED=updatedAt ID=id",
 		"No workflows. Create one: weft workflows new --from approval approval.yaml, then weft workflows push approval.yaml",
 	})
@@ -54,7 +51,9 @@ func (c *workflowsList) Run(s *session) error {
 // runsList prints the runs, newest first.
 type runsList struct {
 	ofWorkflows
-	Status string `default:"" enum:",CREATED,EXECUTING,COMPLETED,FAILED,CANCELED" placeholder:"STATUS" help:"Only runs with this status: CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
+	created
+	Status  string `default:"" enum:",CREATED,EXECUTING,COMPLETED,FAILED,CANCELED" placeholder:"STATUS" help:"Only runs with this status: CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
+	Trigger string `default:"" enum:",API,SCHEDULE,WEBHOOK,RUN" placeholder:"TRIGGER" help:"Only runs that were started this way: API, SCHEDULE, WEBHOOK or RUN (by another run)."`
 }
 
 func (c *runsList) Run(s *session) error {
@@ -62,13 +61,66 @@ func (c *runsList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.Status != "" {
-		filter.Set("status", c.Status)
-	}
+	maps.Copy(filter, query("status", c.Status, "trigger", c.Trigger, "createdAfter", c.Since.text, "createdBefore", c.Until.text))
 	return printList(s, c.target, runsPath, filter, c.size, view{
 		"NAME=workflow STATUS=status STARTED=createdAt TOOK=TOOK CREDITS=totalUsage TRIGGER=trigger ID=id",
 		"No runs. Start one: " + startRun,
 	})
+}
+
+// executionsList prints the executions, newest first.
+type executionsList struct {
+	target
+	size
+	created
+	Module string `placeholder:"MODULE" help:"Only executions of this component."`
+	Status string `default:"" enum:",CREATED,EXECUTING,COMPLETED,FAILED" placeholder:"STATUS" help:"Only executions with this status: CREATED, EXECUTING, COMPLETED or FAILED."`
+}
+
+func (c *executionsList) Run(s *session) error {
+	filter := query("module", moduleName(c.Module), "status", c.Status, "createdAfter", c.Since.text, "createdBefore", c.Until.text)
+	return printList(s, c.target, executionsPath, filter, c.size, view{
+		"MODULE=module STATUS=status STARTED=createdAt CREDITS=totalUsage CALLBACK=callback.deliveredAt|- ID=id",
+		"No executions. Start one: " + startExecution,
+	})
+}
+
+// created has the flags that limit a list to a time.
+type created struct {
+	Since moment `placeholder:"DURATION|TIME" help:"Only what started at this time or later: a duration before now, such as 2h or 7d, or a time such as 2026-11-21 or 2026-11-21T10:00:00Z."`
+	Until moment `placeholder:"DURATION|TIME" help:"Only what started before this time: a duration before now, or a time."`
+}
+
+// moment is a time in the form of the API. All pages of a list use the same moment, even for a duration
+// before now.
+type moment struct{ text string }
+
+// UnmarshalText parses a time, or a duration before now. Times without a zone are in UTC, as in tables.
+func (m *moment) UnmarshalText(text []byte) error {
+	word := string(text)
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, word); err == nil {
+			m.text = at.UTC().Format(time.RFC3339Nano)
+			return nil
+		}
+	}
+	before, err := parseDuration(word)
+	if err != nil || before < 0 {
+		return fmt.Errorf("%q is neither a duration such as 2h or 7d, nor a time such as 2026-11-21 or 2026-11-21T10:00:00Z", word)
+	}
+	m.text = time.Now().Add(-before).UTC().Truncate(time.Second).Format(time.RFC3339)
+	return nil
+}
+
+// query returns the parameters of a request from names and values, without those that are empty.
+func query(pairs ...string) url.Values {
+	all := url.Values{}
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			all.Set(pair[0], pair[1])
+		}
+	}
+	return all
 }
 
 // ofWorkflows are the flags of lists that can be limited to one workflow.
@@ -83,10 +135,7 @@ func (c ofWorkflows) filter(s *session) (url.Values, error) {
 		return url.Values{}, nil
 	}
 	id, err := c.workflow(s, c.Workflow)
-	if err != nil {
-		return nil, err
-	}
-	return url.Values{"workflowId": {id.String()}}, nil
+	return query("workflowId", id.String()), err
 }
 
 // workflow returns the ID of a workflow: the ID itself, a name in the credentials file, or a name that

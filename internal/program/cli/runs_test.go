@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -282,6 +285,50 @@ func TestListsReadSeveralPages(t *testing.T) {
 	run(t, s.environ(), "", "runs", "list", "--limit=1").check(t, 0, "  COMPLETED  2026-11-21 10:16:00  1.25s  4.5      API      "+runID+"\n", "There are more")
 	if want := append(want, "GET /v1/sdk/workflows/executions?limit=1", "GET /v1/sdk/workflows?limit=100"); !slices.Equal(s.seen(), want) {
 		t.Errorf("requests %q", s.seen())
+	}
+}
+
+// A page may be empty although there are more items. All pages have the same filters, even if one is a duration
+// before now.
+func TestListsAreFilteredByTheService(t *testing.T) {
+	t.Parallel()
+	page := 0
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		page++
+		fmt.Fprintf(w, `{"data":[%s],"nextCursor":"more","hasMore":%t}`, []string{"", "", record("FAILED", "null", "null")}[page%3], page%3 != 0)
+	})
+	for _, c := range []struct {
+		path  string
+		args  []string
+		query url.Values
+	}{
+		{"/v1/sdk/workflows/executions", []string{"runs", "list", "--trigger=schedule", "--status=failed", "--workflow=" + workflowID, "--until=2026-11-22 10:00:00"},
+			url.Values{"trigger": {"SCHEDULE"}, "status": {"FAILED"}, "workflowId": {workflowID}, "createdBefore": {"2026-11-22T10:00:00Z"}}},
+		{"/v1/sdk/components/executions", []string{"executions", "list", "--module=random-uuid", "--status=failed", "--until=2026-11-22T10:00:00.5+01:00"},
+			url.Values{"module": {"RANDOM_UUID"}, "status": {"FAILED"}, "createdBefore": {"2026-11-22T09:00:00.5Z"}}},
+	} {
+		before := len(s.seen())
+		run(t, s.environ(), "", append(c.args, "--since=7d", "--limit=2", "--jq=.[].status")...).check(t, 0, "FAILED\n", "")
+		var since string
+		for i, one := range s.seen()[before:] {
+			address, err := url.Parse(strings.TrimPrefix(one, "GET "))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := address.Query()
+			if since = cmp.Or(since, got.Get("createdAfter")); got.Get("createdAfter") != since || since == "" || got.Has("cursor") != (i > 0) {
+				t.Errorf("page %d: %s", i, one)
+			}
+			for _, name := range []string{"createdAfter", "cursor", "limit"} {
+				got.Del(name)
+			}
+			if address.Path != c.path || !maps.EqualFunc(got, c.query, slices.Equal) {
+				t.Errorf("page %d: %s", i, one)
+			}
+		}
+		if n := len(s.seen()) - before; n != 3 {
+			t.Errorf("%d pages were read", n)
+		}
 	}
 }
 
