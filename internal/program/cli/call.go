@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -225,13 +224,11 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 		s.note("COMPLETED in %v, usage %v", took, record.TotalUsage)
 		return nil
 	case status.ExecutionFailed:
-		var failure struct{ Code, Message string }
-		_ = json.Unmarshal(record.Error, &failure) // an error in another form is shown by the record
-		text := fmt.Sprintf("FAILED after %v: %s: %s", took, failure.Code, printable(failure.Message))
-		if failure.Code == component.CodeAddressBlocked {
-			text += "\n" + networkHint
+		failure := failureOf(record.Error)
+		if strings.HasPrefix(failure, component.CodeAddressBlocked+":") {
+			failure += "\n" + networkHint
 		}
-		return errors.New(text)
+		return fmt.Errorf("FAILED after %v: %s", took, failure)
 	}
 	s.note("%s after %v; the execution continues (--stream waits until it is final)", record.Status, took)
 	return nil

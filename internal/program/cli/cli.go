@@ -50,7 +50,7 @@ type commands struct {
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
 	Hooks     hooksCommand     `cmd:"" help:"Manage hooks, which start runs of workflows when other services send deliveries."`
 
-	Open    openCommand    `cmd:"" help:"Open the page of the workspace in the browser."`
+	Open    openCommand    `cmd:"" help:"Open the console in the browser: all runs of the workspace, or one run."`
 	Profile profileCommand `cmd:"" help:"Manage profiles, which are named credentials."`
 	Whoami  whoamiCommand  `cmd:"" help:"Print the workspace and the key of your credentials."`
 	Credits creditsCommand `cmd:"" help:"Print the credits of the workspace."`
@@ -63,7 +63,7 @@ type commands struct {
 	Listen listenCommand `cmd:"" help:"Receive callbacks on this machine: show, check, reject or forward them."`
 
 	Proxy proxyCommand `cmd:"" help:"Run a local proxy that signs the requests that it forwards."`
-	Keys  keysCommand  `cmd:"" help:"Create, list and revoke API keys (directly in the service's database)."`
+	Keys  keysCommand  `cmd:"" help:"Create, list, rotate and revoke API keys (directly in the service's database)."`
 	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (directly in the service's database)."`
 	Audit auditCommand `cmd:"" help:"Check that the credits of each account match its postings and its usage."`
 

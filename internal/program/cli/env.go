@@ -44,8 +44,8 @@ func (c *envList) Run(s *session) error {
 		return err
 	}
 	return printAll(s, variables, view{
-		"NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
-		"No variables. Set one: weft env set NAME VALUE",
+		columns: "NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
+		empty:   "No variables. Set one: weft env set NAME VALUE",
 	})
 }
 

@@ -85,7 +85,7 @@ var examples = map[string]string{
 	"profile use":    "profile use prod",
 	"profile remove": "profile remove prod",
 
-	"open":    "open\nopen --print",
+	"open":    "open\nopen --last\nopen --last --print",
 	"whoami":  "whoami",
 	"credits": "credits\ncredits --jq .availableCredits",
 	"usage":   "usage",
@@ -99,6 +99,7 @@ var examples = map[string]string{
 
 	"keys create":        "keys create --label ci --out ci.json",
 	"keys list":          "keys list",
+	"keys rotate":        "keys rotate 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6f --overlap 24h --out ci.json",
 	"keys revoke":        "keys revoke 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6f",
 	"keys rotate-master": "keys rotate-master",
 	"admin owner":        "admin owner shop ada@example.com --new-workspace",

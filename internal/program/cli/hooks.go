@@ -37,8 +37,8 @@ func (c *hooksList) Run(s *session) error {
 		return err
 	}
 	return printList(s, c.target, hooksPath, filter, c.size, view{
-		"NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt|- REJECTED=lastRefusedAt|- REASON=lastRefusal TIMES=refusalCount ID=id",
-		"No hooks. Create one: " + createHook,
+		columns: "NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt|- REJECTED=lastRefusedAt|- REASON=lastRefusal TIMES=refusalCount ID=id",
+		empty:   "No hooks. Create one: " + createHook,
 	})
 }
 

@@ -1,17 +1,21 @@
 package cli
 
 import (
-	"net/url"
+	"net/http"
 	"os/exec"
 	"runtime"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// openCommand opens the page of the workspace in the browser.
+// openCommand opens a page of the console in the browser.
 type openCommand struct {
 	target
-	Print bool `help:"Print the address instead of opening it. This is the default if the output is not a terminal."`
+	RunID uuid.UUID `arg:"" optional:"" name:"run" help:"ID of a run, to open its page instead of the page of all runs."`
+	Last  bool      `help:"Open the page of the run that was started last."`
+	Print bool      `help:"Print the address instead of opening it. This is the default if the output is not a terminal."`
 }
 
 func (c *openCommand) Run(s *session) error {
@@ -19,16 +23,36 @@ func (c *openCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	base, err := client.ParseBase(credentials.BaseURL)
+	if c.RunID != uuid.Nil || c.Last {
+		if c.RunID, err = c.oneOrLast(s, runsPath, "run", c.RunID, c.Last); err != nil {
+			return err
+		}
+		if _, err := c.ask(s, http.MethodGet, runsPath+"/"+c.RunID.String()+"?stages=none"); err != nil { // it may not exist
+			return err
+		}
+	}
+	page, err := consolePage(credentials, c.RunID)
 	if err != nil {
 		return usage("--base-url: %w", err)
 	}
-	page := base.JoinPath("settings", "workspaces", url.PathEscape(credentials.WorkspaceID.String())).String()
 	if terminal(s.stdout) && !c.Print && s.tabular() && s.browse(page) {
 		s.note("Opened %s", page)
 		return nil
 	}
 	return s.printText(page, map[string]string{"url": page})
+}
+
+// consolePage returns the address of the console's page of a run, or of all runs if runID is zero.
+func consolePage(of client.Credentials, runID uuid.UUID) (string, error) {
+	base, err := client.ParseBase(of.BaseURL)
+	if err != nil {
+		return "", err
+	}
+	page := base.JoinPath("console", of.WorkspaceID.String(), "runs")
+	if runID != uuid.Nil {
+		page = page.JoinPath(runID.String())
+	}
+	return page.String(), nil
 }
 
 // browse opens an address in the browser of $BROWSER, else in the default browser. It reports whether

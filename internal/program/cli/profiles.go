@@ -107,7 +107,7 @@ func (c *profileList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return printAll(s, all, view{"NAME=name IN_USE=inUse URL=baseUrl WORKSPACE=workspaceId", "No profiles. Create one: weft profile add NAME .weft/credentials.json"})
+	return printAll(s, all, view{columns: "NAME=name IN_USE=inUse URL=baseUrl WORKSPACE=workspaceId", empty: "No profiles. Create one: weft profile add NAME .weft/credentials.json"})
 }
 
 type profileShow struct {

@@ -43,8 +43,8 @@ type workflowsList struct {
 
 func (c *workflowsList) Run(s *session) error {
 	return printList(s, c.target, workflowsPath, query("status", c.Status), c.size, view{
-		"NAME=name STATUS=status VERSION=version UPDATED=updatedAt ID=id",
-		"No workflows. Create one: weft workflows new --from approval approval.yaml, then weft workflows push approval.yaml",
+		columns: "NAME=name STATUS=status VERSION=version UPDATED=updatedAt ID=id",
+		empty:   "No workflows. Create one: weft workflows new --from approval approval.yaml, then weft workflows push approval.yaml",
 	})
 }
 
@@ -63,8 +63,9 @@ func (c *runsList) Run(s *session) error {
 	}
 	maps.Copy(filter, query("status", c.Status, "trigger", c.Trigger, "createdAfter", c.Since.text, "createdBefore", c.Until.text))
 	return printList(s, c.target, runsPath, filter, c.size, view{
-		"NAME=workflow STATUS=status STARTED=createdAt TOOK=TOOK CREDITS=totalUsage TRIGGER=trigger ID=id",
-		"No runs. Start one: " + startRun,
+		columns: "NAME=workflow STATUS=status STARTED=createdAt TOOK=TOOK CREDITS=totalUsage TRIGGER=trigger ID=id",
+		empty:   "No runs. Start one: " + startRun,
+		first:   "CREDITS TRIGGER ID",
 	})
 }
 
@@ -80,8 +81,8 @@ type executionsList struct {
 func (c *executionsList) Run(s *session) error {
 	filter := query("module", moduleName(c.Module), "status", c.Status, "createdAfter", c.Since.text, "createdBefore", c.Until.text)
 	return printList(s, c.target, executionsPath, filter, c.size, view{
-		"MODULE=module STATUS=status STARTED=createdAt CREDITS=totalUsage CALLBACK=callback.deliveredAt|- ID=id",
-		"No executions. Start one: " + startExecution,
+		columns: "MODULE=module STATUS=status STARTED=createdAt CREDITS=totalUsage CALLBACK=callback.deliveredAt|- ID=id",
+		empty:   "No executions. Start one: " + startExecution,
 	})
 }
 

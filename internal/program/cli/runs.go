@@ -86,6 +86,9 @@ func (c begin) start(s *session, weft caller, workflowID uuid.UUID, request api.
 		return err
 	}
 	s.note("The run continues. To follow it: weft runs watch %s", begun.RunID)
+	if page, err := consolePage(weft.credentials, begun.RunID); err == nil {
+		s.note("Watch it: %s", page)
+	}
 	return nil
 }
 
@@ -181,7 +184,7 @@ func (t target) printRun(s *session, raw []byte) error {
 		}
 		if len(stages.order) > 0 {
 			fmt.Fprintln(out)
-			if err := stages.print(s, out); err != nil {
+			if err := stages.print(s, out, failureOf(run.Error)); err != nil {
 				return err
 			}
 		}

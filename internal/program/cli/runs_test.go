@@ -116,7 +116,14 @@ func TestExitCodeIsZeroOnlyForCompletedRuns(t *testing.T) {
 		}
 		got := run(t, s.environ(), "", "workflows", "watch", runID)
 		got.check(t, code, "", want)
-		got.check(t, code, "", "1 FAILED, 1 CANCELED  x2     200ms     3\nbody: UPSTREAM_ERROR: it said no\n")
+		got.check(t, code, "", "1 FAILED, 1 CANCELED  x2     200ms     3\n")
+		if n := strings.Count(got.stderr, "UPSTREAM_ERROR: it said no"); n != 1 {
+			t.Errorf("%s: the failure is printed %d times: %s", state, n, got.stderr)
+		}
+		got = run(t, s.environ(), "", "runs", "get", runID)
+		if n := strings.Count(got.stdout, "it said no"); n != 1 {
+			t.Errorf("%s: the failure is printed %d times: %s", state, n, got.stdout)
+		}
 		if items := "body: FAILED for item 0; CANCELED for item 1\n"; strings.Contains(run(t, s.environ(), "", "workflows", "watch", runID).stderr, items) == (state == "COMPLETED") {
 			t.Errorf("unexpected output of the items of a run that is %s", state)
 		}
@@ -144,7 +151,7 @@ func TestFailedRunPrintsTheStatusesOfItems(t *testing.T) {
 func TestWorkflowsAreRunByName(t *testing.T) {
 	s := serve(t, running(""))
 	s.nameWorkflow(t, "fanOut")
-	run(t, s.environ(), "", "run", "fanOut", "--idempotency-key=once", "-o", "json").check(t, 0, `"runId": "`+runID, "watch "+runID)
+	run(t, s.environ(), "", "run", "fanOut", "--idempotency-key=once", "-o", "json").check(t, 0, `"runId": "`+runID, "watch "+runID+"\nWatch it: "+s.URL+"/console/019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e/runs/"+runID+"\n")
 	if want := []string{"POST /v1/sdk/workflows/" + workflowID + ` {"input":{}}`}; !slices.Equal(s.seen(), want) || s.requests[0].Header.Get("Idempotency-Key") != "once" {
 		t.Errorf("requests %q", s.seen())
 	}

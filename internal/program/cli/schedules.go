@@ -31,8 +31,8 @@ func (c *schedulesList) Run(s *session) error {
 		return err
 	}
 	return printList(s, c.target, schedulesPath, filter, c.size, view{
-		"NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt|- LAST=lastAt|- OVERLAP=overlap SKIPPED=lastSkippedAt|- REASON=lastSkipReason ID=id",
-		"No schedules. Create one: " + createSchedule,
+		columns: "NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt|- LAST=lastAt|- OVERLAP=overlap SKIPPED=lastSkippedAt|- REASON=lastSkipReason ID=id",
+		empty:   "No schedules. Create one: " + createSchedule,
 	})
 }
 

@@ -210,6 +210,7 @@ func (s *session) printText(line string, value any) error {
 type view struct {
 	columns string // TITLE=field, separated by spaces; nested fields have dots, and |text is for empty cells
 	empty   string // what to do if the list is empty, or "" to print nothing
+	first   string // columns that are left out first in a narrow terminal; by default the last one, if all items have names
 }
 
 // printItems prints a list. Each item is the JSON of an object.
@@ -230,7 +231,12 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 			titles, paths = append(titles, strings.ReplaceAll(name, "_", " ")), append(paths, path)
 		}
 		lines := s.newTable(out, titles...)
-		lines.named = titles[0] == "NAME" && paths[0] == "name" && !slices.ContainsFunc(items, func(one json.RawMessage) bool { return s.cell(at(one, "name")) == "" })
+		if v.first == "" && paths[0] == "name" && !slices.ContainsFunc(items, func(one json.RawMessage) bool { return s.cell(at(one, "name")) == "" }) {
+			lines.first = []int{len(titles) - 1}
+		}
+		for name := range strings.FieldsSeq(v.first) {
+			lines.first = append(lines.first, slices.Index(titles, name))
+		}
 		for _, item := range items {
 			cells := make([]string, len(paths))
 			for i, path := range paths {

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -60,13 +60,11 @@ func (l *stageLine) add(stage api.RunStage) {
 	if stage.FinishedAt != nil && stage.FinishedAt.Std().After(l.end) {
 		l.end = stage.FinishedAt.Std()
 	}
-	var failure struct{ Code, Message string }
-	if l.failure == "" && len(stage.Error) > 0 && json.Unmarshal(stage.Error, &failure) == nil && failure.Code != "" {
-		l.failure = printable(failure.Code + ": " + failure.Message)
-	}
+	l.failure = cmp.Or(l.failure, failureOf(stage.Error))
 }
 
-func (t *stageTable) print(s *session, out io.Writer) error {
+// print prints the table and the failures, except for the failure that is reported elsewhere.
+func (t *stageTable) print(s *session, out io.Writer, reported string) error {
 	lines := s.newTable(out, "COMPONENT", "MODULE", "STATUS", "TIMES", "DURATION", "CREDITS")
 	for _, id := range t.order {
 		line := t.lines[id]
@@ -76,7 +74,7 @@ func (t *stageTable) print(s *session, out io.Writer) error {
 		return err
 	}
 	for _, id := range t.order {
-		if failure := t.lines[id].failure; failure != "" {
+		if failure := t.lines[id].failure; failure != "" && failure != reported {
 			if _, err := fmt.Fprintf(out, "%s: %s\n", printable(id), failure); err != nil {
 				return err
 			}

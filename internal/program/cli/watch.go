@@ -75,7 +75,11 @@ func (c caller) summarize(s *session, runID uuid.UUID) error {
 	if err != nil {
 		return s.explain(err, c.credentials)
 	}
-	if err := stages.print(s, s.progress()); err != nil {
+	reported := "" // with the result
+	if run.Status == status.RunFailed {
+		reported = failureOf(run.Error)
+	}
+	if err := stages.print(s, s.progress(), reported); err != nil {
 		return err
 	}
 	if run.Status != status.RunCompleted {
@@ -106,16 +110,11 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 		s.note("COMPLETED in %v, usage %s", took, usageOf(run))
 		return nil
 	case status.RunFailed:
-		var failure struct {
-			Code, Message string
-			ComponentID   *string
+		at := s.cell(at(run.Error, "componentId"))
+		if at != "" {
+			at = " at " + at
 		}
-		_ = json.Unmarshal(run.Error, &failure) // an error in another form is shown by the record
-		at := ""
-		if failure.ComponentID != nil {
-			at = " at " + printable(*failure.ComponentID)
-		}
-		return fmt.Errorf("FAILED%s after %v, usage %s: %s: %s", at, took, usageOf(run), printable(failure.Code), printable(failure.Message))
+		return fmt.Errorf("FAILED%s after %v, usage %s: %s", at, took, usageOf(run), failureOf(run.Error))
 	default:
 		reason := ""
 		if run.CancelReason != nil {
@@ -123,6 +122,15 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 		}
 		return fmt.Errorf("%s after %v, usage %s%s", run.Status, took, usageOf(run), reason)
 	}
+}
+
+// failureOf returns the code and the message of an error in a record, or "" if it has another form.
+func failureOf(raw json.RawMessage) string {
+	var failure struct{ Code, Message string }
+	if json.Unmarshal(raw, &failure) != nil || failure.Code == "" {
+		return ""
+	}
+	return printable(failure.Code + ": " + failure.Message)
 }
 
 // usageOf formats the usage of a run, and that with its child runs if it is higher.
