@@ -23,15 +23,16 @@ func (c *versionCommand) Run(s *session) error {
 // whoamiCommand prints the workspace and the key of the credentials.
 type whoamiCommand struct{ target }
 
-func (c *whoamiCommand) Run(s *session) error {
-	return c.printGot(s, workspacePath, "Workspace=name", "Workspace ID=id", "Plan=plan", "Key=apiKey.label", "Key ID=apiKey.id", "Workflows=apiKey.allowedWorkflowIds")
+func (c *whoamiCommand) Run(s caller) error {
+	raw, err := s.get(workspacePath)
+	return s.printAnswer(raw, err, "Workspace=name", "Workspace ID=id", "Plan=plan", "Key=apiKey.label", "Key ID=apiKey.id", "Workflows=apiKey.allowedWorkflowIds")
 }
 
 // creditsCommand prints the credits of the workspace.
 type creditsCommand struct{ target }
 
-func (c *creditsCommand) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, workspacePath)
+func (c *creditsCommand) Run(s caller) error {
+	raw, err := s.get(workspacePath)
 	return s.printAnswer(at(raw, "credits"), err, "Available=availableCredits", "Of the plan=planCredits", "Paid=paidCredits", "Reserved=reservedCredits",
 		"Used this month=usedThisMonth", "Plan=plan", "Per month=monthlyCredits", "Next reset=nextResetAt")
 }
@@ -39,16 +40,16 @@ func (c *creditsCommand) Run(s *session) error {
 // usageCommand prints what the workspace used this month.
 type usageCommand struct{ target }
 
-func (c *usageCommand) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, workspacePath)
+func (c *usageCommand) Run(s caller) error {
+	raw, err := s.get(workspacePath)
 	return s.printAnswer(at(raw, "credits"), err, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
 }
 
 // limitsCommand prints the rate limits, and what is left of each.
 type limitsCommand struct{ target }
 
-func (c *limitsCommand) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, "/v1/sdk/limits")
+func (c *limitsCommand) Run(s caller) error {
+	raw, err := s.get("/v1/sdk/limits")
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (c *apiCommand) Help() string {
 	return "The request goes to the base URL of the credentials. Redirects are not followed."
 }
 
-func (c *apiCommand) Run(s *session) error {
+func (c *apiCommand) Run(s caller) error {
 	if c.Path == "" {
 		c.Method, c.Path = http.MethodGet, c.Method
 		if c.Body != "" {
@@ -97,11 +98,7 @@ func (c *apiCommand) Run(s *session) error {
 			return err
 		}
 	}
-	weft, err := c.caller(s)
-	if err != nil {
-		return err
-	}
-	raw, err := weft.ask(s, strings.ToUpper(c.Method), path.RequestURI(), body, idempotencyHeader(c.IdempotencyKey))
+	raw, err := s.ask(strings.ToUpper(c.Method), path.RequestURI(), body, idempotencyHeader(c.IdempotencyKey))
 	if err != nil {
 		return err
 	}

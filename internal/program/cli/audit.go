@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 )
@@ -25,13 +26,9 @@ type wrongRow struct {
 }
 
 // Run prints every incorrect row, one per line. The exit code is 1 if there are any.
-func (c *auditCommand) Run(s *session) error {
-	pool, done, err := c.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (c *auditCommand) Run(s *session, pool *pgxpool.Pool) error {
 	var of uuid.UUID
+	var err error
 	if c.Workspace != "" {
 		if of, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
 			return err

@@ -61,7 +61,7 @@ func (c *callCommand) Run(s *session) error {
 		return err
 	}
 	if len(c.Fields) > 0 {
-		if err := c.fill(s, weft, &request); err != nil {
+		if err := c.fill(weft, &request); err != nil {
 			return err
 		}
 	}
@@ -81,19 +81,19 @@ func (c *callCommand) Run(s *session) error {
 	}
 	s.note("%s  %s  %s", record.ID, record.Module, record.Status)
 	if c.Stream && !record.Status.Terminal() {
-		if record, raw, err = follow(s, weft, record.ID); err != nil {
+		if record, raw, err = weft.follow(record.ID); err != nil {
 			return err
 		}
 	}
-	return finish(s, record, raw, time.Since(start))
+	return s.finish(record, raw, time.Since(start))
 }
 
 // finish prints the output of an execution, and its result.
-func finish(s *session, record api.ComponentExecution, raw []byte, took time.Duration) error {
+func (s *session) finish(record api.ComponentExecution, raw []byte, took time.Duration) error {
 	if err := s.print(raw, func(out io.Writer) error { return printOutput(out, record.Output) }); err != nil {
 		return err
 	}
-	return conclude(s, record, took)
+	return s.conclude(record, took)
 }
 
 // printOutput prints an output unless it is missing.
@@ -163,8 +163,8 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 
 // fill sets the fields of the command line in the request, according to the service's schemas of the
 // component.
-func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponentRequest) error {
-	one, _, err := weft.component(s, request.Module)
+func (c *callCommand) fill(s caller, request *api.ExecuteComponentRequest) error {
+	one, _, err := s.component(request.Module)
 	if err != nil {
 		return c.suggest(err)
 	}
@@ -197,27 +197,27 @@ func readObject(flag, text string, stdin io.Reader) (json.RawMessage, error) {
 }
 
 // follow prints each change until the execution is final, and returns its record.
-func follow(s *session, weft caller, executionID uuid.UUID) (record api.ComponentExecution, raw json.RawMessage, err error) {
+func (s caller) follow(executionID uuid.UUID) (record api.ComponentExecution, raw json.RawMessage, err error) {
 	waiting := s.wait("Waiting for execution %s", executionID)
 	defer waiting.end()
 	last := status.ExecutionCreated
-	err = followStream(s, func() iter.Seq2[api.ComponentExecutionEvent, error] { return weft.Stream(s.ctx, executionID) }, func(event api.ComponentExecutionEvent) {
+	err = followStream(s.session, func() iter.Seq2[api.ComponentExecutionEvent, error] { return s.Stream(s.ctx, executionID) }, func(event api.ComponentExecutionEvent) {
 		if event.Status != last {
 			last = event.Status
 			s.note("%s  %s  %s", executionID, event.Module, event.Status)
 		}
 	})
 	if err == nil {
-		record, raw, err = weft.Get(s.ctx, executionID)
+		record, raw, err = s.Get(s.ctx, executionID)
 	}
-	return record, raw, s.explain(err, weft.credentials)
+	return record, raw, s.explain(err, s.credentials)
 }
 
 // networkHint is the hint for rejected addresses.
 const networkHint = "Weft reaches public addresses only. To allow other networks: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS."
 
 // conclude prints the result.
-func conclude(s *session, record api.ComponentExecution, took time.Duration) error {
+func (s *session) conclude(record api.ComponentExecution, took time.Duration) error {
 	took = took.Round(time.Millisecond)
 	switch record.Status {
 	case status.ExecutionCompleted:

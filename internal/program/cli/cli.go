@@ -16,11 +16,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 	"github.com/itchyny/gojq"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -284,15 +286,39 @@ func Run(ctx context.Context, p Process) (code int) {
 	return exitCode(err)
 }
 
-// run runs the command. Only weft config check runs with faults in the files of --config.
+// run runs the command. Its Run method gets what it has parameters for: the session, a caller, or the pool
+// of a database. Only weft config check runs with faults in the files of --config.
 func (s *session) run(command *kong.Context) error {
 	if s.badFiles != nil && s.command.Target.Type() != reflect.TypeFor[configCheck]() {
 		return coded{s.badFiles, exitUsage}
 	}
-	if named, ok := s.command.Target.Addr().Interface().(interface{ resolve(s *session) error }); ok { // arguments that are names
-		if err := named.resolve(s); err != nil {
+	target, done := s.command.Target.Addr().Interface(), func() {}
+	defer func() { done() }()
+	service := sync.OnceValues(func() (caller, error) {
+		return target.(interface {
+			caller(s *session) (caller, error)
+		}).caller(s)
+	})
+	database := func() (*pgxpool.Pool, error) {
+		pool, stop, err := target.(interface {
+			open(ctx context.Context) (*pgxpool.Pool, func(), error)
+		}).open(s.ctx)
+		if err == nil {
+			done = stop
+		}
+		return pool, err
+	}
+	if named, ok := target.(interface{ resolve(s caller) error }); ok { // arguments that are names
+		weft, err := service()
+		if err == nil {
+			err = named.resolve(weft)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(command.BindToProvider(service), command.BindToProvider(database)); err != nil {
+		return err
 	}
 	return command.Run(s)
 }

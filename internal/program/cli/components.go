@@ -114,8 +114,12 @@ func (c *catalogued) all(s *session) ([]api.Component, error) {
 		}
 		return slices.Clone(own.All()), nil
 	}
-	all, _, err := list[api.Component](s, c.target, componentsPath, url.Values{}, size{All: true})
-	return all, offline(err)
+	weft, err := c.caller(s)
+	if err != nil {
+		return nil, offline(err)
+	}
+	all, _, err := list[api.Component](weft, componentsPath, url.Values{}, size{All: true})
+	return all, err
 }
 
 // offline adds the hint to use --offline to the error of missing credentials.
@@ -172,12 +176,12 @@ func (c *catalogued) one(s *session, name string) (one api.Component, raw []byte
 	if err != nil {
 		return one, nil, offline(err)
 	}
-	return weft.component(s, name)
+	return weft.component(name)
 }
 
 // component reads one entry of the service's catalogue.
-func (c caller) component(s *session, name string) (one api.Component, raw []byte, err error) {
-	raw, err = c.exchange(s, http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
+func (s caller) component(name string) (one api.Component, raw []byte, err error) {
+	raw, err = s.exchange(http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
 		err = unknownModule(problem, name)
 	}

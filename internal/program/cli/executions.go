@@ -25,20 +25,20 @@ type oneExecution struct {
 }
 
 // resolve sets the ID of the execution.
-func (c *oneExecution) resolve(s *session) (err error) {
-	c.ID, err = c.oneOrLast(s, executionsPath, "execution", c.ID, c.Last)
+func (c *oneExecution) resolve(s caller) (err error) {
+	c.ID, err = s.oneOrLast(executionsPath, "execution", c.ID, c.Last)
 	return err
 }
 
 type executionsGet struct{ oneExecution }
 
-func (c *executionsGet) Run(s *session) error {
-	return c.printExecution(s, http.MethodGet, "/"+c.ID.String())
+func (c *executionsGet) Run(s caller) error {
+	return s.printExecution(http.MethodGet, "/"+c.ID.String())
 }
 
 // printExecution sends a request for an execution and prints its record.
-func (t target) printExecution(s *session, method, path string) error {
-	raw, err := t.ask(s, method, executionsPath+path)
+func (s caller) printExecution(method, path string) error {
+	raw, err := s.ask(method, executionsPath+path, nil, nil)
 	fields := []string{"Module=module", "Status=status", "Started=createdAt", "Updated=updatedAt", "Credits=totalUsage",
 		"Error=error.code", "Message=error.message", "Attempts=error.attempt", "ID=id", "Output=output"}
 	if s.cell(at(raw, "callback.url")) != "" {
@@ -51,16 +51,12 @@ func (t target) printExecution(s *session, method, path string) error {
 // executionsWatch follows an execution. The exit code is 1 if it is FAILED.
 type executionsWatch struct{ oneExecution }
 
-func (c *executionsWatch) Run(s *session) error {
-	weft, err := c.caller(s)
+func (c *executionsWatch) Run(s caller) error {
+	record, raw, err := s.follow(c.ID)
 	if err != nil {
 		return err
 	}
-	record, raw, err := follow(s, weft, c.ID)
-	if err != nil {
-		return err
-	}
-	return finish(s, record, raw, record.UpdatedAt.Std().Sub(record.CreatedAt.Std()))
+	return s.finish(record, raw, record.UpdatedAt.Std().Sub(record.CreatedAt.Std()))
 }
 
 type executionsReplay struct {
@@ -68,10 +64,10 @@ type executionsReplay struct {
 	Force bool `help:"Send the callback again even if it was delivered."`
 }
 
-func (c *executionsReplay) Run(s *session) error {
+func (c *executionsReplay) Run(s caller) error {
 	path := "/" + c.ID.String() + "/replay-callback"
 	if c.Force {
 		path += "?force=true"
 	}
-	return c.printExecution(s, http.MethodPost, path)
+	return s.printExecution(http.MethodPost, path)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/auth"
@@ -96,12 +97,7 @@ type keysCreate struct {
 	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
-func (k *keysCreate) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysCreate) Run(s *session, pool *pgxpool.Pool) error {
 	keys := auth.NewKeys(pool)
 	return k.issue(s, keys, func() (id uuid.UUID, created auth.Created, err error) {
 		id, err = findWorkspace(s.ctx, pool, k.Workspace)
@@ -143,12 +139,7 @@ func (k *keysRotate) Validate() error {
 	return nil
 }
 
-func (k *keysRotate) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysRotate) Run(s *session, pool *pgxpool.Pool) error {
 	keys := auth.NewKeys(pool)
 	return k.issue(s, keys, func() (id uuid.UUID, created auth.Created, err error) {
 		if id, err = findWorkspace(s.ctx, pool, k.Workspace); err == nil {
@@ -197,12 +188,7 @@ type keysList struct {
 	inWorkspace
 }
 
-func (k *keysList) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysList) Run(s *session, pool *pgxpool.Pool) error {
 	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if err != nil {
 		return k.explain(err)
@@ -261,12 +247,7 @@ func (id *keyID) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-func (k *keysRevoke) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysRevoke) Run(s *session, pool *pgxpool.Pool) error {
 	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if err != nil {
 		return k.explain(err)

@@ -23,12 +23,7 @@ type keysRotateMaster struct {
 	database
 }
 
-func (k *keysRotateMaster) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysRotateMaster) Run(s *session, pool *pgxpool.Pool) error {
 	if s.getenv("WEFT_MASTER_KEY") == "" {
 		return k.ofFolder(s, pool)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"net/http"
 	"os/exec"
 	"runtime"
 
@@ -18,20 +17,17 @@ type openCommand struct {
 	Print bool      `help:"Print the address instead of opening it. This is the default if the output is not a terminal."`
 }
 
-func (c *openCommand) Run(s *session) error {
-	credentials, err := c.read(s)
-	if err != nil {
-		return err
-	}
+func (c *openCommand) Run(s caller) error {
 	if c.RunID != uuid.Nil || c.Last {
-		if c.RunID, err = c.oneOrLast(s, runsPath, "run", c.RunID, c.Last); err != nil {
+		var err error
+		if c.RunID, err = s.oneOrLast(runsPath, "run", c.RunID, c.Last); err != nil {
 			return err
 		}
-		if _, err := c.ask(s, http.MethodGet, runsPath+"/"+c.RunID.String()+"?stages=none"); err != nil { // it may not exist
+		if _, err := s.get(runsPath + "/" + c.RunID.String() + "?stages=none"); err != nil { // it may not exist
 			return err
 		}
 	}
-	page, err := consolePage(credentials, c.RunID)
+	page, err := consolePage(s.credentials, c.RunID)
 	if err != nil {
 		return usage("--base-url: %w", err)
 	}

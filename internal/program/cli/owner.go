@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/plan"
@@ -39,12 +40,7 @@ func (c *adminOwner) Help() string {
 }
 
 // Run creates the owner.
-func (c *adminOwner) Run(s *session) error {
-	pool, done, err := c.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (c *adminOwner) Run(s *session, pool *pgxpool.Pool) error {
 	id, err := findWorkspace(s.ctx, pool, c.Workspace)
 	missing := errors.Is(err, noWorkspace(c.Workspace)) && c.NewWorkspace
 	if errors.Is(err, noWorkspace(c.Workspace)) && !missing {
@@ -107,12 +103,7 @@ type adminPassword struct {
 func (c *adminPassword) Help() string { return "The " + passwordSource }
 
 // Run sets the password.
-func (c *adminPassword) Run(s *session) error {
-	pool, done, err := c.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (c *adminPassword) Run(s *session, pool *pgxpool.Pool) error {
 	password, err := readPassword(s)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -167,8 +166,8 @@ func (s *session) draw(out io.Writer, raw []byte, fields ...string) error {
 }
 
 // drawNamed is draw for an object of a workflow: it adds the name of the workflow as the field workflow.
-func (t target) drawNamed(s *session, out io.Writer, raw []byte, fields ...string) error {
-	named, err := withWorkflowNames(s, t, []json.RawMessage{raw})
+func (s caller) drawNamed(out io.Writer, raw []byte, fields ...string) error {
+	named, err := s.withWorkflowNames([]json.RawMessage{raw})
 	if err != nil {
 		return err
 	}
@@ -263,16 +262,16 @@ func printAll[T any](s *session, all []T, v view) error {
 }
 
 // printList prints the items of a list of the service, and whether there are more.
-func printList(s *session, t target, path string, filter url.Values, size size, v view) error {
+func (s caller) printList(path string, filter url.Values, size size, v view) error {
 	if len(filter) > 0 {
 		v.empty = "Nothing matches. To list more, leave out a filter."
 	}
-	all, more, err := list[json.RawMessage](s, t, path, filter, size)
+	all, more, err := list[json.RawMessage](s, path, filter, size)
 	if err != nil {
 		return err
 	}
 	if s.tabular() && strings.Contains(v.columns, "=workflow ") && len(all) > 0 {
-		if all, err = withWorkflowNames(s, t, all); err != nil {
+		if all, err = s.withWorkflowNames(all); err != nil {
 			return err
 		}
 	}
@@ -283,12 +282,6 @@ func printList(s *session, t target, path string, filter url.Values, size size, 
 		s.note("There are more items. To see them, use --all or a larger --limit.")
 	}
 	return nil
-}
-
-// printGot requests an object of the service and prints it like printRecord.
-func (t target) printGot(s *session, path string, fields ...string) error {
-	raw, err := t.ask(s, http.MethodGet, path)
-	return s.printAnswer(raw, err, fields...)
 }
 
 // at returns the field of an object at a path with dots. The path TOOK is the duration of a run.

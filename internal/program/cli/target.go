@@ -2,12 +2,14 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"time"
 
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
@@ -69,6 +71,92 @@ func (t target) signer(s *session) (client.Credentials, *client.Signer, error) {
 		return c, nil, fmt.Errorf("the credentials for %s: %w", c.BaseURL, err)
 	}
 	return c, signer, nil
+}
+
+// caller is a session with a client of the service. The commands that call the service get it.
+type caller struct {
+	*session
+	*client.Client
+	credentials client.Credentials
+}
+
+// caller reads the credentials and creates the client, which warns of what the service ignored.
+func (t target) caller(s *session) (caller, error) {
+	credentials, signer, err := t.signer(s)
+	if err != nil {
+		return caller{}, err
+	}
+	weft, err := client.New(credentials.BaseURL, signer, s.transport())
+	if err != nil {
+		return caller{}, usage("--base-url: %w", err)
+	}
+	warned := ""
+	weft.Ignored = func(names string) {
+		if names != warned { // a command may repeat a request
+			s.note("Warning: the service does not know these parts of the request and ignored them: %s. Check the spelling, or upgrade the service.", printable(names))
+		}
+		warned = names
+	}
+	return caller{s, weft, credentials}, nil
+}
+
+// preferStrict requests that unknown fields are rejected (decisions 1.1), because they are probably
+// typing errors.
+func preferStrict() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
+
+// ask sends a signed request and returns the body of the response.
+func (s caller) ask(method, path string, body []byte, header http.Header) ([]byte, error) {
+	raw, err := s.Call(s.ctx, method, path, body, header)
+	if err != nil {
+		return nil, s.explain(err, s.credentials)
+	}
+	return raw, nil
+}
+
+// get requests an object and returns its JSON.
+func (s caller) get(path string) ([]byte, error) { return s.ask(http.MethodGet, path, nil, nil) }
+
+// exchange is ask with a JSON body, nil for none, and a decoded response.
+func (s caller) exchange(method, path string, request any, header http.Header, into any) (raw []byte, err error) {
+	var body []byte
+	if request != nil {
+		if body, err = strictjson.Encode(request); err != nil {
+			return nil, err
+		}
+	}
+	if raw, err = s.ask(method, path, body, header); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return nil, fmt.Errorf("read the response: %w", err)
+	}
+	return raw, nil
+}
+
+// replace reads an object of type T, sends what with returns for it to the same path, and returns the
+// object that the service then has.
+func replace[T any](s caller, path string, with func(T) any) (one T, raw []byte, err error) {
+	if _, err = s.exchange(http.MethodGet, path, nil, nil, &one); err == nil {
+		raw, err = s.exchange(http.MethodPut, path, with(one), nil, &one)
+	}
+	return one, raw, err
+}
+
+// idempotencyHeader returns the header of an Idempotency-Key, or nil for none.
+func idempotencyHeader(key string) http.Header {
+	if key == "" {
+		return nil
+	}
+	return http.Header{"Idempotency-Key": {key}}
+}
+
+// delete deletes an object of the service, and prints the note.
+func (s caller) delete(path, note string, args ...any) error {
+	if _, err := s.ask(http.MethodDelete, path, nil, nil); err != nil {
+		return err
+	}
+	s.note(note, args...)
+	return nil
 }
 
 // transport returns the transport of requests. With --verbose, it prints each of them.

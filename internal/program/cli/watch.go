@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,11 +16,11 @@ import (
 )
 
 // watch shows a run until it is final, then its stages.
-func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
+func (s caller) watch(runID uuid.UUID, after int64) error {
 	waiting := s.wait("Waiting for run %s", runID)
 	defer waiting.end()
 	var shown status.Run
-	err := followStream(s, func() iter.Seq2[api.RunEvent, error] { return c.StreamRun(s.ctx, runID, after) }, func(event api.RunEvent) {
+	err := followStream(s.session, func() iter.Seq2[api.RunEvent, error] { return s.StreamRun(s.ctx, runID, after) }, func(event api.RunEvent) {
 		if again := event.Seq <= after; again && !event.Status.Terminal() {
 			return
 		}
@@ -38,9 +37,9 @@ func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 		return errQuiet
 	}
 	if err != nil {
-		return s.explain(err, c.credentials)
+		return s.explain(err, s.credentials)
 	}
-	return c.summarize(s, runID)
+	return s.summarize(runID)
 }
 
 // followStream calls each with every event of a stream, up to its final one. It opens the stream
@@ -69,17 +68,17 @@ func followStream[E any](s *session, open func() iter.Seq2[E, error], each func(
 }
 
 // summarize prints the output of a finished run, and its stages as progress.
-func (c caller) summarize(s *session, runID uuid.UUID) error {
+func (s caller) summarize(runID uuid.UUID) error {
 	stages := newStageTable()
-	run, err := c.Run(s.ctx, runID, stages.add)
+	run, err := s.Run(s.ctx, runID, stages.add)
 	if err != nil {
-		return s.explain(err, c.credentials)
+		return s.explain(err, s.credentials)
 	}
 	reported := "" // with the result
 	if run.Status == status.RunFailed {
 		reported = failureOf(run.Error)
 	}
-	if err := stages.print(s, s.progress(), reported); err != nil {
+	if err := stages.print(s.session, s.progress(), reported); err != nil {
 		return err
 	}
 	if run.Status != status.RunCompleted {
@@ -89,18 +88,18 @@ func (c caller) summarize(s *session, runID uuid.UUID) error {
 	}
 	var raw []byte
 	if !s.tabular() { // the record, with its stages
-		if raw, err = c.ask(s, http.MethodGet, runsPath+"/"+runID.String(), nil, nil); err != nil {
+		if raw, err = s.get(runsPath + "/" + runID.String()); err != nil {
 			return err
 		}
 	}
 	if err := s.print(raw, func(out io.Writer) error { return printOutput(out, run.Output) }); err != nil {
 		return err
 	}
-	return concludeRun(s, run)
+	return s.concludeRun(run)
 }
 
 // concludeRun prints the result.
-func concludeRun(s *session, run api.WorkflowRun) error {
+func (s *session) concludeRun(run api.WorkflowRun) error {
 	took := time.Duration(0)
 	if run.FinishedAt != nil {
 		took = run.FinishedAt.Std().Sub(run.CreatedAt.Std())

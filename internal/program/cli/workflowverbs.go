@@ -21,8 +21,8 @@ type oneWorkflow struct {
 }
 
 // resolve sets the ID of the workflow.
-func (c *oneWorkflow) resolve(s *session) error {
-	id, err := c.workflow(s, c.Workflow)
+func (c *oneWorkflow) resolve(s caller) error {
+	id, err := s.workflow(c.Workflow)
 	c.Workflow = id.String()
 	return err
 }
@@ -35,8 +35,9 @@ var workflowFields = []string{"Name=name", "Status=status", "Version=version", "
 
 type workflowsGet struct{ oneWorkflow }
 
-func (c *workflowsGet) Run(s *session) error {
-	return c.printGot(s, workflowsPath+c.path(), workflowFields...)
+func (c *workflowsGet) Run(s caller) error {
+	raw, err := s.get(workflowsPath + c.path())
+	return s.printAnswer(raw, err, workflowFields...)
 }
 
 type workflowsQuote struct {
@@ -44,9 +45,9 @@ type workflowsQuote struct {
 	At int32 `placeholder:"N" help:"Version to quote. Default: the current version."`
 }
 
-func (c *workflowsQuote) Run(s *session) error {
+func (c *workflowsQuote) Run(s caller) error {
 	var quote api.RunQuote
-	raw, err := c.exchange(s, http.MethodPost, workflowsPath+c.path()+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
+	raw, err := s.exchange(http.MethodPost, workflowsPath+c.path()+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
 	if err != nil {
 		return err
 	}
@@ -58,16 +59,16 @@ func (c *workflowsQuote) Run(s *session) error {
 
 type workflowsPause struct{ oneWorkflow }
 
-func (c *workflowsPause) Run(s *session) error { return c.setStatus(s, api.WorkflowStatusPAUSED) }
+func (c *workflowsPause) Run(s caller) error { return c.setStatus(s, api.WorkflowStatusPAUSED) }
 
 type workflowsResume struct{ oneWorkflow }
 
-func (c *workflowsResume) Run(s *session) error { return c.setStatus(s, api.WorkflowStatusACTIVE) }
+func (c *workflowsResume) Run(s caller) error { return c.setStatus(s, api.WorkflowStatusACTIVE) }
 
 // setStatus saves the current version again with another status.
-func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
+func (c oneWorkflow) setStatus(s caller, status api.WorkflowStatus) error {
 	var current api.Workflow
-	raw, err := c.exchange(s, http.MethodGet, workflowsPath+c.path(), nil, nil, &current)
+	raw, err := s.exchange(http.MethodGet, workflowsPath+c.path(), nil, nil, &current)
 	if err != nil {
 		return err
 	}
@@ -76,12 +77,12 @@ func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
 		return s.printRecord(raw, workflowFields...)
 	}
 	var definition map[string]json.RawMessage
-	if _, err := c.exchange(s, http.MethodGet, exportsPath+c.path(), nil, nil, &definition); err != nil {
+	if _, err := s.exchange(http.MethodGet, exportsPath+c.path(), nil, nil, &definition); err != nil {
 		return err
 	}
 	definition["status"] = json.RawMessage(strconv.Quote(string(status)))
 	header := http.Header{"If-Match": {strconv.Quote(strconv.Itoa(int(current.Version)))}}
-	if raw, err = c.exchange(s, http.MethodPut, workflowsPath+c.path(), definition, header, &current); err != nil {
+	if raw, err = s.exchange(http.MethodPut, workflowsPath+c.path(), definition, header, &current); err != nil {
 		return err
 	}
 	return s.printRecord(raw, workflowFields...)
@@ -89,8 +90,8 @@ func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
 
 type workflowsArchive struct{ oneWorkflow }
 
-func (c *workflowsArchive) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodDelete, workflowsPath+c.path())
+func (c *workflowsArchive) Run(s caller) error {
+	raw, err := s.ask(http.MethodDelete, workflowsPath+c.path(), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (c *workflowsDiff) Help() string {
 	return "Lines of the saved workflow only start with -, and lines of the file only with +. The exit code is 0 if they have the same content, and 1 if they differ."
 }
 
-func (c *workflowsDiff) Run(s *session) error {
+func (c *workflowsDiff) Run(s caller) error {
 	file, err := readWorkflow(c.File, s.stdin)
 	if err != nil {
 		return err
@@ -118,11 +119,11 @@ func (c *workflowsDiff) Run(s *session) error {
 	if c.Workflow == "" {
 		c.Workflow = file.name()
 	}
-	id, err := c.workflow(s, c.Workflow)
+	id, err := s.workflow(c.Workflow)
 	if err != nil {
 		return err
 	}
-	saved, err := c.ask(s, http.MethodGet, exportsPath+"/"+id.String())
+	saved, err := s.get(exportsPath + "/" + id.String())
 	if err != nil {
 		return err
 	}
