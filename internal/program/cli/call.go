@@ -44,13 +44,6 @@ type callCommand struct {
 	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same execution."`
 }
 
-// Help returns the additional text of --help.
-func (c *callCommand) Help() string {
-	return "weft components get MODULE lists the fields. A dotted name sets a field of an object (headers.Accept=text/plain), " +
-		"and config.NAME a field of the config where the input has one of that name. A list is one value, in JSON. Secrets are better taken from a file, " +
-		"where no list of processes shows them."
-}
-
 func (c *callCommand) Run(s *session) error {
 	request, header, err := c.request(s)
 	if err != nil {
@@ -237,4 +230,70 @@ func (s *session) conclude(record api.ComponentExecution, took time.Duration) er
 // isBlockedCallback reports whether a problem is a callbackUrl in a network that Weft may not reach.
 func isBlockedCallback(fault api.ProblemDetail) bool {
 	return fault.Pointer == "/callbackUrl" && (strings.Contains(fault.Message, "public addresses only") || strings.Contains(fault.Message, "must be https"))
+}
+
+// executionsCommand works on the executions of single components.
+type executionsCommand struct {
+	List           executionsList   `cmd:"" help:"List the executions, newest first."`
+	Get            executionsGet    `cmd:"" help:"Print the record of an execution."`
+	Watch          executionsWatch  `cmd:"" help:"Follow an execution until it finishes, and print its output."`
+	ReplayCallback executionsReplay `cmd:"" name:"replay-callback" help:"Send the callback of an execution again, if its delivery failed."`
+}
+
+// executionsPath is the path of executions.
+const executionsPath = componentsPath + "/executions"
+
+// oneExecution is the argument of commands on one execution.
+type oneExecution struct {
+	target
+	ID   uuid.UUID `arg:"" optional:"" name:"execution" help:"ID of the execution, or --last instead."`
+	Last bool      `help:"Use the execution that was started last."`
+}
+
+// resolve sets the ID of the execution.
+func (c *oneExecution) resolve(s caller) (err error) {
+	c.ID, err = s.oneOrLast(executionsPath, "execution", c.ID, c.Last)
+	return err
+}
+
+type executionsGet struct{ oneExecution }
+
+func (c *executionsGet) Run(s caller) error {
+	return s.printExecution(http.MethodGet, "/"+c.ID.String())
+}
+
+// printExecution sends a request for an execution and prints its record.
+func (s caller) printExecution(method, path string) error {
+	raw, err := s.ask(method, executionsPath+path, nil, nil)
+	fields := []string{"Module=module", "Status=status", "Started=createdAt", "Updated=updatedAt", "Credits=totalUsage",
+		"Error=error.code", "Message=error.message", "Attempts=error.attempt", "ID=id", "Output=output"}
+	if s.cell(at(raw, "callback.url")) != "" {
+		fields = append(fields, "Callback=callback.url", "Signed=callback.signed", "Delivered=callback.deliveredAt",
+			"Deliveries tried=callback.attemptCount", "Last tried=callback.lastAttemptAt", "Last error=callback.lastError.message")
+	}
+	return s.printAnswer(raw, err, fields...)
+}
+
+// executionsWatch follows an execution. The exit code is 1 if it is FAILED.
+type executionsWatch struct{ oneExecution }
+
+func (c *executionsWatch) Run(s caller) error {
+	record, raw, err := s.follow(c.ID)
+	if err != nil {
+		return err
+	}
+	return s.finish(record, raw, record.UpdatedAt.Std().Sub(record.CreatedAt.Std()))
+}
+
+type executionsReplay struct {
+	oneExecution
+	Force bool `help:"Send the callback again even if it was delivered."`
+}
+
+func (c *executionsReplay) Run(s caller) error {
+	path := "/" + c.ID.String() + "/replay-callback"
+	if c.Force {
+		path += "?force=true"
+	}
+	return s.printExecution(http.MethodPost, path)
 }

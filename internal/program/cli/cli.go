@@ -336,7 +336,7 @@ func newParser(s *session, all *commands) (*kong.Kong, error) {
 	if s.getenv("DATABASE_URL") != "" { // used by serve, not by dev
 		addr, opsAddr = cmp.Or(s.getenv("WEFT_ADDR"), addr), cmp.Or(s.getenv("WEFT_OPS_ADDR"), opsAddr)
 	}
-	return kong.New(all,
+	parser, err := kong.New(all,
 		kong.Name("weft"),
 		kong.Description("Runs components and workflows, durably."),
 		kong.Writers(s.stdout, s.stderr),
@@ -356,4 +356,11 @@ func newParser(s *session, all *commands) (*kong.Kong, error) {
 			"version":      app.Version,
 		},
 	)
+	if err != nil {
+		return nil, err
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		leaf.Detail = details[leaf.Path()]
+	}
+	return parser, nil
 }

@@ -64,11 +64,6 @@ type componentsGet struct {
 	Module string `arg:"" help:"Name of the component, such as HASH."`
 }
 
-// Help returns the additional text of --help.
-func (c *componentsGet) Help() string {
-	return "A description ends with a weft call command that works."
-}
-
 func (c *componentsGet) Run(s *session) error { return c.describe(s, c.Module) }
 
 type componentsShort struct {

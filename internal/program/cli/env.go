@@ -108,11 +108,6 @@ type envSet struct {
 	Description *string `placeholder:"TEXT" help:"Description of the variable. Default: no change."`
 }
 
-// Help returns the additional text of --help.
-func (c *envSet) Help() string {
-	return "A secret value is read from standard input, without the line break, or prompted for, because other users can see arguments. Runs that start from now on use the new value."
-}
-
 func (c *envSet) Run(s caller) error {
 	path, err := variablePath(c.Name)
 	if err != nil {

@@ -118,6 +118,42 @@ var examples = map[string]string{
 	"completion": "completion bash",
 }
 
+// settings describes where serve and work read their settings.
+const settings = "The settings are environment variables or lines in the files of --config. DATABASE_URL and WEFT_MASTER_KEY must be set. The guide /docs/settings describes all of them, weft config check checks them, and weft config show shows where each comes from."
+
+// passwordSource says where the password is read from.
+const passwordSource = "password is the value of WEFT_ADMIN_PASSWORD. If this variable is not set, weft asks for the password on a terminal, and otherwise reads it from the first line of standard input. The password must have 12 to 256 characters."
+
+// details has the text of --help that follows the sentence about a command.
+var details = map[string]string{
+	"serve":          settings,
+	"work":           settings,
+	"call":           "weft components get MODULE lists the fields. A dotted name sets a field of an object (headers.Accept=text/plain), and config.NAME a field of the config where the input has one of that name. A list is one value, in JSON. Secrets are better taken from a file, where no list of processes shows them.",
+	"components get": "A description ends with a weft call command that works.",
+	"completion":     "In the current shell, run source <(weft completion bash), source <(weft completion zsh), or weft completion fish | source. The comments in the script say how to load it in every shell. Modules and fields come from the catalogue of this program, not of the service.",
+	"runs rerun":     "The new run has the input of the earlier run, and the current version of the workflow. Stages that completed are reused: they neither run nor cost again.",
+	"workflows diff": "Lines of the saved workflow only start with -, and lines of the file only with +. The exit code is 0 if they have the same content, and 1 if they differ.",
+	"env set":        "A secret value is read from standard input, without the line break, or prompted for, because other users can see arguments. Runs that start from now on use the new value.",
+	"hooks create":   "The shared secret is read from standard input, without the line break, or prompted for, because other users can see arguments. Without --header and --standard-webhooks, the workflow's ON_WEBHOOK defines everything, including the secret.",
+	"hooks update":   "What no flag names stays, but --header and --standard-webhooks set the whole verification, apart from the secret. The address of the hook stays the same.",
+	"listen":         "Prints a line for each delivery and answers 204, or 401 if a secret is set and the signature is not valid. With --once or --count, the exit code is 0 if all deliveries arrived in time and were valid; failures injected by --fail do not count.",
+	"api":            "The request goes to the base URL of the credentials. Redirects are not followed.",
+	"keys rotate":    "The new key has the label and the workflows of the old key, and works at once. A key can be rotated once.",
+	"admin owner":    "For an address that has an account, use --existing. A verified account keeps its password. If the address was never verified, nobody knows who chose the password, so the account gets a new password, and its sessions end. The " + passwordSource,
+	"admin password": "The " + passwordSource,
+	"conform": `Runs cases against a deployment and prints a table by part of the contract. THE CONTRACT is what every deployment owes. CHOICES are what the contract leaves open and Weft decided; a deployment that decided otherwise breaks nothing, unless --strict says so. Of each part the table knows one of these:
+
+PROVEN: a case saw it. FAILED: a case saw the contract broken; it speaks against all parts that it proves, and its message says which thing it was. OTHERWISE: a choice that was made otherwise. OPEN: a choice that no case came to, since something else was otherwise before. NOT JUDGED: a case failed because the deployment was too busy or the connection broke. NOT RUN: its cases need what this deployment or this command was not given; the list below the table says what, and how to give it. UNSEEN: no case is there for it, mostly since it cannot be seen from outside; the list says who proves it.
+
+A few cases that fail are run once more, alone: one that passes then is reported as UNSTEADY, which is a busy machine more often than a broken contract. A 429 or 503 is repeated after its Retry-After, for up to a minute. Ctrl-C ends it early and prints what is known by then.
+
+--guests creates workspaces, keys and people for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. The workspaces stay there. At the end, also after Ctrl-C, the schedules, hooks and variables that the cases created are deleted, their workflows archived, their invitations and keys revoked, and their members removed. Executions and runs stay: use a workspace for tests, without limits (the plan enterprise).
+
+Cases about failing callbacks wait for the next attempt. Of a weft dev its --callback-schedule is known; of any other deployment it is taken to be that of production, unless --callback-schedule says otherwise. Where it is longer than ten seconds in all, its end is not waited for.
+
+The exit code is 0 when the contract is broken nowhere, 1 when it is, or when the run was broken off or could not begin, 2 when a flag was not understood, and 3 when the contract is broken nowhere but some part was not judged.`,
+}
+
 // printHelp prints the help of a command, and its examples.
 func printHelp(options kong.HelpOptions, parsed *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, parsed); err != nil {

@@ -77,11 +77,6 @@ type hooksCreate struct {
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
-// Help returns the additional text of --help.
-func (c *hooksCreate) Help() string {
-	return "The shared secret is read from standard input, without the line break, or prompted for, because other users can see arguments. Without --header and --standard-webhooks, the workflow's ON_WEBHOOK defines everything, including the secret."
-}
-
 func (c *hooksCreate) Run(s caller) error {
 	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused)}
 	if err := c.check(); err != nil {
@@ -218,11 +213,6 @@ type hooksUpdate struct {
 	verified
 	Name      string `placeholder:"TEXT" help:"New display name."`
 	NewSecret bool   `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
-}
-
-// Help returns the additional text of --help.
-func (c *hooksUpdate) Help() string {
-	return "What no flag names stays, but --header and --standard-webhooks set the whole verification, apart from the secret. The address of the hook stays the same."
 }
 
 func (c *hooksUpdate) Run(s caller) error {

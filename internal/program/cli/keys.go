@@ -126,11 +126,6 @@ type keysRotate struct {
 // maxOverlap is the longest overlap that the API accepts.
 const maxOverlap = 7 * 24 * time.Hour
 
-// Help returns the additional text of --help.
-func (k *keysRotate) Help() string {
-	return "The new key has the label and the workflows of the old key, and works at once. A key can be rotated once."
-}
-
 // Validate rejects an overlap that the API would reject.
 func (k *keysRotate) Validate() error {
 	if k.Overlap < 0 || k.Overlap > maxOverlap {

@@ -33,12 +33,6 @@ type adminOwner struct {
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
-// Help returns the additional text of --help.
-func (c *adminOwner) Help() string {
-	return "For an address that has an account, use --existing. A verified account keeps its password. " +
-		"If the address was never verified, nobody knows who chose the password, so the account gets a new password, and its sessions end. The " + passwordSource
-}
-
 // Run creates the owner.
 func (c *adminOwner) Run(s *session, pool *pgxpool.Pool) error {
 	id, err := findWorkspace(s.ctx, pool, c.Workspace)
@@ -99,9 +93,6 @@ type adminPassword struct {
 	Verified bool   `help:"Also record that the person who gets the password owns the address. The account may then join several workspaces."`
 }
 
-// Help returns the additional text of --help.
-func (c *adminPassword) Help() string { return "The " + passwordSource }
-
 // Run sets the password.
 func (c *adminPassword) Run(s *session, pool *pgxpool.Pool) error {
 	password, err := readPassword(s)
@@ -118,9 +109,6 @@ func (c *adminPassword) Run(s *session, pool *pgxpool.Pool) error {
 	}
 	return nil
 }
-
-// passwordSource says where the password is read from.
-const passwordSource = "password is the value of WEFT_ADMIN_PASSWORD. If this variable is not set, weft asks for the password on a terminal, and otherwise reads it from the first line of standard input. The password must have 12 to 256 characters."
 
 // readPassword reads the password from the environment, or else from a line of the input. On a
 // terminal the password is not echoed, and must be typed twice.

@@ -288,11 +288,6 @@ type runsRerun struct {
 	From uuid.UUID `name:"from-stage" placeholder:"ID" help:"ID of the stage from which on all stages run again. Default: only stages that did not complete, and all stages after them."`
 }
 
-// Help returns the additional text of --help.
-func (c *runsRerun) Help() string {
-	return "The new run has the input of the earlier run, and the current version of the workflow. Stages that completed are reused: they neither run nor cost again."
-}
-
 func (c *runsRerun) Run(s caller) error {
 	request := api.TriggerWorkflowRequest{RerunOf: &api.GivenRunOrigin{RunID: c.RunID, FromStageID: optional(c.From)}}
 	if err := c.begin.validate(&request); err != nil {

@@ -88,12 +88,6 @@ func (c *devCommand) logLevel(s *session) string {
 
 type serveCommand struct{ serveFlags }
 
-// settings describes where serve and work read their settings.
-const settings = "The settings are environment variables or lines in the files of --config. DATABASE_URL and WEFT_MASTER_KEY must be set. The guide /docs/settings describes all of them, weft config check checks them, and weft config show shows where each comes from."
-
-// Help returns the additional text of --help.
-func (c *serveCommand) Help() string { return settings }
-
 // Run runs the API without workers.
 func (c *serveCommand) Run(s *session) error {
 	cfg, err := c.read(s)
@@ -107,9 +101,6 @@ type workCommand struct {
 	configured
 	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics; empty for none ($$WEFT_OPS_ADDR, 127.0.0.1:9091)."`
 }
-
-// Help returns the additional text of --help.
-func (c *workCommand) Help() string { return settings }
 
 // Run runs the workers without the API.
 func (c *workCommand) Run(s *session) error {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -164,4 +165,15 @@ func (t *table) paint(cell string) string {
 		return "\x1b[" + color + "m" + cell + "\x1b[0m"
 	}
 	return cell
+}
+
+// printable returns text from the service without control characters, which a terminal would
+// interpret.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }
