@@ -232,7 +232,7 @@ func (c *auditCommand) Run(s *session, pool *pgxpool.Pool) error {
 	for i, drift := range broken {
 		wrongRows[i] = wrongRow{drift.WorkspaceID, drift.Row, drift.Problem}
 	}
-	if err := printAll(s, wrongRows, view{columns: "ROW=row PROBLEM=problem WORKSPACE=workspaceId"}); err != nil {
+	if err := s.printAll(wrongRows, view{columns: "ROW=row PROBLEM=problem WORKSPACE=workspaceId"}); err != nil {
 		return err
 	}
 	resumed, err := billing.Resume(s.ctx, pool, of)

@@ -259,12 +259,11 @@ func (c *oneExecution) resolve(s caller) (err error) {
 type executionsGet struct{ oneExecution }
 
 func (c *executionsGet) Run(s caller) error {
-	return s.printExecution(http.MethodGet, "/"+c.ID.String())
+	return s.printExecution(s.get(executionsPath + "/" + c.ID.String()))
 }
 
-// printExecution sends a request for an execution and prints its record.
-func (s caller) printExecution(method, path string) error {
-	raw, err := s.ask(method, executionsPath+path, nil, nil)
+// printExecution prints the record of an execution.
+func (s caller) printExecution(raw []byte, err error) error {
 	fields := []string{"Module=module", "Status=status", "Started=createdAt", "Updated=updatedAt", "Credits=totalUsage",
 		"Error=error.code", "Message=error.message", "Attempts=error.attempt", "ID=id", "Output=output"}
 	if s.cell(at(raw, "callback.url")) != "" {
@@ -291,9 +290,9 @@ type executionsReplay struct {
 }
 
 func (c *executionsReplay) Run(s caller) error {
-	path := "/" + c.ID.String() + "/replay-callback"
+	path := executionsPath + "/" + c.ID.String() + "/replay-callback"
 	if c.Force {
 		path += "?force=true"
 	}
-	return s.printExecution(http.MethodPost, path)
+	return s.printExecution(s.ask(http.MethodPost, path, nil, nil))
 }

@@ -97,7 +97,7 @@ func (c *catalogued) print(s *session, fits func(api.Component) bool, missing st
 			all[i].Description = catalog.FirstSentence(all[i].Description)
 		}
 	}
-	return printAll(s, all, view{columns: "MODULE=module CATEGORY=category PRICE=price WHAT_IT_DOES=description"})
+	return s.printAll(all, view{columns: "MODULE=module CATEGORY=category PRICE=price WHAT_IT_DOES=description"})
 }
 
 // all returns the whole catalogue.

@@ -8,9 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weft-automation/weft/conformance"
@@ -246,11 +244,7 @@ func (c *conformCommand) authority(s *session) (*probe.Authority, error) {
 // answers returns an error if the deployment cannot be tested at all.
 func (c *conformCommand) answers(s *session, target *probe.Target) error {
 	return probe.Run(s.ctx, target, func(t *probe.Trial) {
-		limit, told := reportedLimit(t)
-		if !told {
-			read := c.mustSucceed(t, probe.Request{Path: probe.Executions + "?limit=1"})
-			limit = perSecond(read.Header.Get("RateLimit-Policy"))
-		}
+		limit := reportedLimit(t)
 		t.Check(limit >= unlimited, "the workspace may make %d requests a second, which the cases go far beyond: use a workspace without limits (the plan enterprise)", limit)
 		c.mustSucceed(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())}) // needs credits
 	})
@@ -283,33 +277,15 @@ func (c *conformCommand) mustSucceed(t *probe.Trial, request probe.Request) prob
 // unlimited is a number of requests per second that the cases hardly reach.
 const unlimited = 100
 
-// reportedLimit returns the key's limit of requests per second as the deployment reports it, or
-// unlimited if the key has no limit. It runs before the cases, because a limiter that has lost its
-// store may omit the policy from responses.
-func reportedLimit(t *probe.Trial) (limit int, told bool) {
+// reportedLimit returns the key's limit of requests per second as the deployment reports it, or unlimited if
+// it reports none. The cases report what is wrong with the report.
+func reportedLimit(t *probe.Trial) int {
 	answer, err := t.Try(t.Context(), probe.Request{Path: "/v1/sdk/limits", Unchecked: true})
-	var limits struct {
-		RequestsPerSecond *struct{ Limit *int }
-	}
-	if err != nil || answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &limits) != nil || limits.RequestsPerSecond == nil {
-		return 0, false
-	}
-	if limits.RequestsPerSecond.Limit == nil {
-		return unlimited, true
-	}
-	return *limits.RequestsPerSecond.Limit, true
-}
-
-var inASecond = regexp.MustCompile(`"second";q=([0-9]{1,9})\b`)
-
-// perSecond returns the requests per second of a policy, or unlimited if it has no such limit.
-func perSecond(policy string) int {
-	match := inASecond.FindStringSubmatch(policy)
-	if match == nil {
+	var limits struct{ RequestsPerSecond struct{ Limit *int } }
+	if err != nil || answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &limits) != nil || limits.RequestsPerSecond.Limit == nil {
 		return unlimited
 	}
-	n, _ := strconv.Atoi(match[1])
-	return n
+	return *limits.RequestsPerSecond.Limit
 }
 
 // checkReachability checks whether the deployment reaches this machine, which many cases need.

@@ -43,7 +43,7 @@ func (c *envList) Run(s caller) error {
 	if err != nil {
 		return err
 	}
-	return printAll(s.session, variables, view{
+	return s.printAll(variables, view{
 		columns: "NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
 		empty:   "No variables. Set one: weft env set NAME VALUE",
 	})

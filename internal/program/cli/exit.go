@@ -132,7 +132,7 @@ func (c *helpCommand) Run(s *session) error {
 	for code, text := range meanings {
 		all[code] = meaning{code, text}
 	}
-	return printAll(s, all, view{columns: "EXIT_CODE=code MEANING=meaning"})
+	return s.printAll(all, view{columns: "EXIT_CODE=code MEANING=meaning"})
 }
 
 // failParse prints why the arguments are not valid, and returns the exit code. A group without a

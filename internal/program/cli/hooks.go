@@ -21,11 +21,11 @@ const hooksPath = "/v1/sdk/hooks"
 type hooksCommand struct {
 	List   hooksList   `cmd:"" help:"List the hooks, each with its last delivery."`
 	Create hooksCreate `cmd:"" help:"Create a hook: an address that another service calls to start runs of a workflow."`
-	Get    hooksGet    `cmd:"" help:"Print the record of a hook."`
+	Get    oneHook     `cmd:"" help:"Print the record of a hook."`
 	Update hooksUpdate `cmd:"" help:"Change the name or the verification of a hook."`
-	Pause  hooksPause  `cmd:"" help:"Pause a hook: reject deliveries until it is resumed."`
-	Resume hooksResume `cmd:"" help:"Resume a hook: accept deliveries again."`
-	Delete hooksDelete `cmd:"" help:"Delete a hook. Its address accepts no more deliveries."`
+	Pause  oneHook     `cmd:"" help:"Pause a hook: reject deliveries until it is resumed."`
+	Resume oneHook     `cmd:"" help:"Resume a hook: accept deliveries again."`
+	Delete oneHook     `cmd:"" help:"Delete a hook. Its address accepts no more deliveries."`
 }
 
 // hooksList prints the hooks, newest first.
@@ -106,11 +106,14 @@ func (c *hooksCreate) Run(s caller) error {
 		}
 	}
 	s.note("deliveries go to %s", strings.TrimSuffix(s.credentials.BaseURL, "/")+made.Path)
-	return s.printHook(raw)
+	return s.printHook(raw, nil)
 }
 
 // printHook prints a hook. Its table has the whole address for deliveries.
-func (s caller) printHook(raw []byte) error {
+func (s caller) printHook(raw []byte, err error) error {
+	if err != nil {
+		return err
+	}
 	return s.print(raw, func(out io.Writer) error {
 		var hook struct {
 			api.Hook
@@ -164,7 +167,7 @@ func (c verified) verification(secret *string) (*api.NewVerification, error) {
 	}, nil
 }
 
-// oneHook is the argument of commands on one hook.
+// oneHook is a command on one hook.
 type oneHook struct {
 	target
 	Hook string `arg:"" help:"Name or ID of the hook."`
@@ -187,25 +190,20 @@ func (c oneHook) replace(s caller, request api.ReplaceHookRequest) error {
 		}
 		return request
 	})
-	if err != nil {
-		return err
-	}
-	return s.printHook(raw)
+	return s.printHook(raw, err)
 }
 
-// setStatus changes the status and nothing else.
-func (c oneHook) setStatus(s caller, status api.TriggerStatus) error {
-	return c.replace(s, api.ReplaceHookRequest{Status: &status})
-}
-
-type hooksGet struct{ oneHook }
-
-func (c *hooksGet) Run(s caller) error {
-	raw, err := s.get(c.path())
-	if err != nil {
-		return err
+// Run does what the name of the command says.
+func (c *oneHook) Run(s caller) error {
+	switch s.command.Name {
+	case "pause":
+		return c.replace(s, api.ReplaceHookRequest{Status: new(api.TriggerStatusPAUSED)})
+	case "resume":
+		return c.replace(s, api.ReplaceHookRequest{Status: new(api.TriggerStatusACTIVE)})
+	case "delete":
+		return s.delete(c.path(), "%s is deleted. Runs that have started continue.", c.Hook)
 	}
-	return s.printHook(raw)
+	return s.printHook(s.get(c.path()))
 }
 
 type hooksUpdate struct {
@@ -241,18 +239,4 @@ func (c *hooksUpdate) Run(s caller) error {
 		}
 	}
 	return c.replace(s, request)
-}
-
-type hooksPause struct{ oneHook }
-
-func (c *hooksPause) Run(s caller) error { return c.setStatus(s, api.TriggerStatusPAUSED) }
-
-type hooksResume struct{ oneHook }
-
-func (c *hooksResume) Run(s caller) error { return c.setStatus(s, api.TriggerStatusACTIVE) }
-
-type hooksDelete struct{ oneHook }
-
-func (c *hooksDelete) Run(s caller) error {
-	return s.delete(c.path(), "%s is deleted. Runs that have started continue.", c.Hook)
 }

@@ -196,7 +196,7 @@ func (k *keysList) Run(s *session, pool *pgxpool.Pool) error {
 	for i, key := range keys {
 		listed[i] = listedKey{key, stateOf(key)}
 	}
-	return printAll(s, listed, view{
+	return s.printAll(listed, view{
 		columns: "LABEL=label KEY=hint STATE=state CREATED=createdAt REVOKED=revokedAt|- EXPIRES=expiresAt|- WORKFLOWS=allowedWorkflowIds|all ID=id",
 		empty:   "No keys. Create one: weft keys create --workspace " + k.Workspace,
 	})

@@ -181,5 +181,5 @@ func listKeys(s *session, ring *seal.Keyring, report rotation.Report) (needed bo
 		}
 		all = append(all, key{print, processes, state})
 	}
-	return needed || strange > 0 || report.Left > 0, printAll(s, all, view{columns: "KEY=key PROCESSES=processes STATE=state"})
+	return needed || strange > 0 || report.Left > 0, s.printAll(all, view{columns: "KEY=key PROCESSES=processes STATE=state"})
 }

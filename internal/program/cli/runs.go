@@ -154,16 +154,13 @@ func (s caller) oneOrLast(path, kind string, id uuid.UUID, last bool) (uuid.UUID
 // runsGet prints the record of a run.
 type runsGet struct{ oneRun }
 
-func (c *runsGet) Run(s caller) error {
-	raw, err := s.get(runsPath + "/" + c.RunID.String())
+func (c *runsGet) Run(s caller) error { return s.printRun(s.get(runsPath + "/" + c.RunID.String())) }
+
+// printRun prints a run. Its table has the fields, the stages, the input and the output.
+func (s caller) printRun(raw []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	return s.printRun(raw)
-}
-
-// printRun prints a run. Its table has the fields, the stages, the input and the output.
-func (s caller) printRun(raw []byte) error {
 	return s.print(raw, func(out io.Writer) error {
 		var run api.WorkflowRun
 		if err := json.Unmarshal(raw, &run); err != nil {
@@ -191,9 +188,7 @@ func (s caller) printRun(raw []byte) error {
 // runsWatch shows a run. Exit code 0 means that it is COMPLETED.
 type runsWatch struct{ oneRun }
 
-func (c *runsWatch) Run(s caller) error {
-	return s.watch(c.RunID, -1)
-}
+func (c *runsWatch) Run(s caller) error { return s.watch(c.RunID, -1) }
 
 // runsSignal sends a signal to a run.
 type runsSignal struct {
@@ -278,7 +273,7 @@ func (c *runsCancel) Run(s caller) error {
 	} else {
 		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", c.RunID)
 	}
-	return s.printRun(raw)
+	return s.printRun(raw, nil)
 }
 
 // runsRerun starts a run that repeats another one.

@@ -15,11 +15,11 @@ const schedulesPath = "/v1/sdk/schedules"
 type schedulesCommand struct {
 	List   schedulesList   `cmd:"" help:"List the schedules, each with its next and last run."`
 	Create schedulesCreate `cmd:"" help:"Create a schedule: start runs of a workflow at the times of a cron expression."`
-	Get    schedulesGet    `cmd:"" help:"Print the record of a schedule."`
+	Get    oneSchedule     `cmd:"" help:"Print the record of a schedule."`
 	Update schedulesUpdate `cmd:"" help:"Change the times, the overlap or the name of a schedule."`
-	Pause  schedulesPause  `cmd:"" help:"Pause a schedule: start no runs until it is resumed."`
-	Resume schedulesResume `cmd:"" help:"Resume a schedule: start runs again, from its next time on."`
-	Delete schedulesDelete `cmd:"" help:"Delete a schedule. Runs in progress continue."`
+	Pause  oneSchedule     `cmd:"" help:"Pause a schedule: start no runs until it is resumed."`
+	Resume oneSchedule     `cmd:"" help:"Resume a schedule: start runs again, from its next time on."`
+	Delete oneSchedule     `cmd:"" help:"Delete a schedule. Runs in progress continue."`
 }
 
 // schedulesList prints the schedules, newest first.
@@ -61,11 +61,14 @@ func (c *schedulesCreate) Run(s caller) error {
 		return err
 	}
 	s.noteClockChange(made)
-	return s.printSchedule(raw)
+	return s.printSchedule(raw, nil)
 }
 
 // printSchedule prints a schedule.
-func (s caller) printSchedule(raw []byte) error {
+func (s caller) printSchedule(raw []byte, err error) error {
+	if err != nil {
+		return err
+	}
 	return s.print(raw, func(out io.Writer) error {
 		return s.drawNamed(out, raw, "Name=name", "Workflow=workflow", "Status=status", "Cron=cron", "Time zone=timeZone", "Next run=nextAt", "Last started=lastAt",
 			"Last run=lastRunId", "Overlap=overlap", "Last skipped=lastSkippedAt", "Reason=lastSkipReason", "ID=id")
@@ -79,7 +82,7 @@ func (s *session) noteClockChange(one api.Schedule) {
 	}
 }
 
-// oneSchedule is the argument of commands on one schedule.
+// oneSchedule is a command on one schedule.
 type oneSchedule struct {
 	target
 	Schedule string `arg:"" help:"Name or ID of the schedule."`
@@ -106,17 +109,20 @@ func (c oneSchedule) replace(s caller, set api.ReplaceScheduleRequest) error {
 		return err
 	}
 	s.noteClockChange(one)
-	return s.printSchedule(raw)
+	return s.printSchedule(raw, nil)
 }
 
-type schedulesGet struct{ oneSchedule }
-
-func (c *schedulesGet) Run(s caller) error {
-	raw, err := s.get(c.path())
-	if err != nil {
-		return err
+// Run does what the name of the command says.
+func (c *oneSchedule) Run(s caller) error {
+	switch s.command.Name {
+	case "pause":
+		return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusPAUSED)})
+	case "resume":
+		return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusACTIVE)})
+	case "delete":
+		return s.delete(c.path(), "%s is deleted. Runs that have started continue.", c.Schedule)
 	}
-	return s.printSchedule(raw)
+	return s.printSchedule(s.get(c.path()))
 }
 
 type schedulesUpdate struct {
@@ -133,24 +139,6 @@ func (c *schedulesUpdate) Run(s caller) error {
 		return usage("nothing to update: set --cron, --time-zone, --overlap or --name")
 	}
 	return c.replace(s, set)
-}
-
-type schedulesPause struct{ oneSchedule }
-
-func (c *schedulesPause) Run(s caller) error {
-	return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusPAUSED)})
-}
-
-type schedulesResume struct{ oneSchedule }
-
-func (c *schedulesResume) Run(s caller) error {
-	return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusACTIVE)})
-}
-
-type schedulesDelete struct{ oneSchedule }
-
-func (c *schedulesDelete) Run(s caller) error {
-	return s.delete(c.path(), "%s is deleted. Runs that have started continue.", c.Schedule)
 }
 
 // optional returns the value of a flag, or nil if it was not set.

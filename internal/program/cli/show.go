@@ -182,12 +182,6 @@ func (s *session) printAnswer(raw []byte, err error, fields ...string) error {
 	return s.printRecord(raw, fields...)
 }
 
-// printValue prints a value of this program like printRecord.
-func (s *session) printValue(value any, fields ...string) error {
-	raw, err := strictjson.Encode(value)
-	return s.printAnswer(raw, err, fields...)
-}
-
 // printAs prints a value of this program: its JSON in the format of the flags, or by draw as a table.
 func (s *session) printAs(value any, draw func(io.Writer) error) error {
 	raw, err := strictjson.Encode(value)
@@ -212,12 +206,20 @@ type view struct {
 	first   string // columns that are left out first in a narrow terminal; by default the last one, if all items have names
 }
 
-// printItems prints a list. Each item is the JSON of an object.
-func (s *session) printItems(items []json.RawMessage, v view) error {
-	if items == nil {
-		items = []json.RawMessage{}
+// printAll prints a list. all is a slice of JSON objects, or of values of this program.
+func (s *session) printAll(all any, v view) error {
+	raw, err := strictjson.Encode(all)
+	items := []json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(raw, &items)
 	}
-	return s.printAs(items, func(out io.Writer) error {
+	if err != nil {
+		return err
+	}
+	if items == nil { // the slice is nil
+		raw = []byte("[]")
+	}
+	return s.print(raw, func(out io.Writer) error {
 		if len(items) == 0 {
 			if v.empty != "" {
 				s.note("%s", v.empty)
@@ -248,19 +250,6 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 	})
 }
 
-// printAll prints a list of values of this program.
-func printAll[T any](s *session, all []T, v view) error {
-	items := make([]json.RawMessage, len(all))
-	for i, one := range all {
-		raw, err := strictjson.Encode(one)
-		if err != nil {
-			return err
-		}
-		items[i] = raw
-	}
-	return s.printItems(items, v)
-}
-
 // printList prints the items of a list of the service, and whether there are more.
 func (s caller) printList(path string, filter url.Values, size size, v view) error {
 	if len(filter) > 0 {
@@ -275,7 +264,7 @@ func (s caller) printList(path string, filter url.Values, size size, v view) err
 			return err
 		}
 	}
-	if err := s.printItems(all, v); err != nil {
+	if err := s.printAll(all, v); err != nil {
 		return err
 	}
 	if more {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -151,6 +150,9 @@ type stageTable struct {
 	lines map[string]*stageLine
 }
 
+// maxItems bounds the items that are listed of a component, however many there are.
+const maxItems = 20
+
 // stageLine is a component with all iterations of the loops around it.
 type stageLine struct {
 	module     string
@@ -160,7 +162,7 @@ type stageLine struct {
 	usage      credit.Amount
 	began, end time.Time
 	failure    string // error of the first failed stage
-	items      map[status.Stage]*spans
+	items      map[status.Stage][]string
 }
 
 func newStageTable() *stageTable { return &stageTable{lines: map[string]*stageLine{}} }
@@ -168,7 +170,7 @@ func newStageTable() *stageTable { return &stageTable{lines: map[string]*stageLi
 func (t *stageTable) add(stage api.RunStage) {
 	line := t.lines[stage.ComponentID]
 	if line == nil {
-		line = &stageLine{module: stage.Module, statuses: map[status.Stage]int{}, items: map[status.Stage]*spans{}}
+		line = &stageLine{module: stage.Module, statuses: map[status.Stage]int{}, items: map[status.Stage][]string{}}
 		t.lines[stage.ComponentID] = line
 		t.order = append(t.order, stage.ComponentID)
 	}
@@ -179,10 +181,9 @@ func (l *stageLine) add(stage api.RunStage) {
 	l.times++
 	if len(stage.Iteration) > 0 {
 		l.looped = true
-		if l.items[stage.Status] == nil {
-			l.items[stage.Status] = &spans{}
+		if items := l.items[stage.Status]; len(items) < maxItems {
+			l.items[stage.Status] = append(items, index(stage.Iteration))
 		}
-		l.items[stage.Status].add(stage.Iteration)
 	}
 	l.statuses[stage.Status]++
 	l.usage += stage.CreditUsage
@@ -225,9 +226,19 @@ func (t *stageTable) printItems(out io.Writer) error {
 		}
 		var parts []string
 		for _, s := range ofStage {
-			if items := line.items[s]; items != nil {
-				parts = append(parts, fmt.Sprintf("%s for %s", s, items))
+			items := line.items[s]
+			if len(items) == 0 {
+				continue
 			}
+			noun := "items"
+			if len(items) == 1 {
+				noun = "item"
+			}
+			part := fmt.Sprintf("%s for %s %s", s, noun, strings.Join(items, ", "))
+			if more := line.statuses[s] - len(items); more > 0 {
+				part += fmt.Sprintf(" and %d more", more)
+			}
+			parts = append(parts, part)
 		}
 		if _, err := fmt.Fprintf(out, "%s: %s\n", printable(id), strings.Join(parts, "; ")); err != nil {
 			return err
@@ -267,56 +278,6 @@ func (l *stageLine) duration() string {
 		return ""
 	}
 	return l.end.Sub(l.began).String()
-}
-
-// maxSpans bounds the spans that are kept of a component, however many items there are.
-const maxSpans = 12
-
-// spans are loop items by index. Consecutive items are merged.
-type spans struct {
-	list  []span
-	items int
-	more  int // items beyond the list
-}
-
-type span struct{ first, last []int32 }
-
-func (s *spans) add(iteration []int32) {
-	s.items++
-	if n := len(s.list); n > 0 && follows(s.list[n-1].last, iteration) {
-		s.list[n-1].last = iteration
-		return
-	}
-	if len(s.list) == maxSpans {
-		s.more++
-		return
-	}
-	s.list = append(s.list, span{iteration, iteration})
-}
-
-// follows reports whether an item is the next one of the same loop.
-func follows(before, after []int32) bool {
-	last := len(after) - 1
-	return len(before) == len(after) && slices.Equal(before[:last], after[:last]) && before[last]+1 == after[last]
-}
-
-func (s *spans) String() string {
-	var parts []string
-	for _, one := range s.list {
-		text := index(one.first)
-		if !slices.Equal(one.first, one.last) {
-			text += "-" + index(one.last)
-		}
-		parts = append(parts, text)
-	}
-	text := strings.Join(parts, ", ")
-	if s.more > 0 {
-		text = fmt.Sprintf("%s and %d more", text, s.more)
-	}
-	if s.items == 1 {
-		return "item " + text
-	}
-	return "items " + text
 }
 
 // index formats the index of an item, after the indexes of the enclosing items.

@@ -125,7 +125,7 @@ func (c *workflowsNew) Run(s *session) error {
 		if c.File != "" {
 			return usage("set --from to a recipe. To list the recipes: weft workflows new")
 		}
-		return printAll(s, all, view{columns: "RECIPE=Name WHAT_IT_DOES=Summary"})
+		return s.printAll(all, view{columns: "RECIPE=Name WHAT_IT_DOES=Summary"})
 	}
 	at := slices.IndexFunc(all, func(one workflowfile.Recipe) bool { return one.Name == c.From })
 	if at < 0 {

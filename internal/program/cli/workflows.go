@@ -26,16 +26,16 @@ const exportsPath = "/v1/sdk/workflow-exports"
 // workflowsCommand saves workflows from files, and runs them.
 type workflowsCommand struct {
 	List workflowsList `cmd:"" help:"List the workflows."`
-	Get  workflowsGet  `cmd:"" help:"Print the record of a workflow."`
+	Get  oneWorkflow   `cmd:"" help:"Print the record of a workflow."`
 	New  workflowsNew  `cmd:"" help:"Write a workflow file from a recipe, or list the recipes."`
 	Push workflowsPush `cmd:"" help:"Create a workflow from a file, or replace one."`
 	Pull workflowsPull `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
 	Diff workflowsDiff `cmd:"" help:"Compare a file with the saved workflow."`
 
-	Quote   workflowsQuote   `cmd:"" help:"Print what a run of a workflow costs."`
-	Pause   workflowsPause   `cmd:"" help:"Pause a workflow: start no runs until it is resumed."`
-	Resume  workflowsResume  `cmd:"" help:"Resume a workflow that is paused or archived."`
-	Archive workflowsArchive `cmd:"" help:"Archive a workflow: start no more runs. Its versions and runs are kept."`
+	Quote   workflowsQuote `cmd:"" help:"Print what a run of a workflow costs."`
+	Pause   oneWorkflow    `cmd:"" help:"Pause a workflow: start no runs until it is resumed."`
+	Resume  oneWorkflow    `cmd:"" help:"Resume a workflow that is paused or archived."`
+	Archive oneWorkflow    `cmd:"" help:"Archive a workflow: start no more runs. Its versions and runs are kept."`
 
 	Run    workflowsRun `cmd:"" hidden:"" help:"Start a run of a workflow."`
 	Watch  runsWatch    `cmd:"" hidden:"" help:"Follow a run until it finishes."`
@@ -173,7 +173,7 @@ func (c *workflowsPull) Run(s caller) error {
 	return nil
 }
 
-// oneWorkflow is the argument of commands on one workflow.
+// oneWorkflow is a command on one workflow.
 type oneWorkflow struct {
 	target
 	Workflow string `arg:"" help:"Name or ID of the workflow."`
@@ -189,14 +189,22 @@ func (c *oneWorkflow) resolve(s caller) error {
 // path returns the path of the workflow below its collection.
 func (c oneWorkflow) path() string { return "/" + c.Workflow }
 
-// workflowFields are the fields in the table of a workflow. weft workflows pull prints the definition.
-var workflowFields = []string{"Name=name", "Status=status", "Version=version", "ID=id", "Description=description", "Created at=createdAt", "Updated at=updatedAt"}
+// printWorkflow prints a workflow. weft workflows pull prints its definition.
+func (s caller) printWorkflow(raw []byte, err error) error {
+	return s.printAnswer(raw, err, "Name=name", "Status=status", "Version=version", "ID=id", "Description=description", "Created at=createdAt", "Updated at=updatedAt")
+}
 
-type workflowsGet struct{ oneWorkflow }
-
-func (c *workflowsGet) Run(s caller) error {
-	raw, err := s.get(workflowsPath + c.path())
-	return s.printAnswer(raw, err, workflowFields...)
+// Run does what the name of the command says.
+func (c *oneWorkflow) Run(s caller) error {
+	switch s.command.Name {
+	case "pause":
+		return c.setStatus(s, api.WorkflowStatusPAUSED)
+	case "resume":
+		return c.setStatus(s, api.WorkflowStatusACTIVE)
+	case "archive":
+		return c.archive(s)
+	}
+	return s.printWorkflow(s.get(workflowsPath + c.path()))
 }
 
 type workflowsQuote struct {
@@ -216,14 +224,6 @@ func (c *workflowsQuote) Run(s caller) error {
 	return s.printRecord(raw, "Minimum credits=minimumCredits", "Maximum credits=maximumCredits", "Version=workflowVersion", "Workflow ID=workflowId")
 }
 
-type workflowsPause struct{ oneWorkflow }
-
-func (c *workflowsPause) Run(s caller) error { return c.setStatus(s, api.WorkflowStatusPAUSED) }
-
-type workflowsResume struct{ oneWorkflow }
-
-func (c *workflowsResume) Run(s caller) error { return c.setStatus(s, api.WorkflowStatusACTIVE) }
-
 // setStatus saves the current version again with another status.
 func (c oneWorkflow) setStatus(s caller, status api.WorkflowStatus) error {
 	var current api.Workflow
@@ -233,7 +233,7 @@ func (c oneWorkflow) setStatus(s caller, status api.WorkflowStatus) error {
 	}
 	if current.Status == status {
 		s.note("The workflow is already %s.", status)
-		return s.printRecord(raw, workflowFields...)
+		return s.printWorkflow(raw, nil)
 	}
 	var definition map[string]json.RawMessage
 	if _, err := s.exchange(http.MethodGet, exportsPath+c.path(), nil, nil, &definition); err != nil {
@@ -241,21 +241,17 @@ func (c oneWorkflow) setStatus(s caller, status api.WorkflowStatus) error {
 	}
 	definition["status"] = json.RawMessage(strconv.Quote(string(status)))
 	header := http.Header{"If-Match": {strconv.Quote(strconv.Itoa(int(current.Version)))}}
-	if raw, err = s.exchange(http.MethodPut, workflowsPath+c.path(), definition, header, &current); err != nil {
-		return err
-	}
-	return s.printRecord(raw, workflowFields...)
+	return s.printWorkflow(s.exchange(http.MethodPut, workflowsPath+c.path(), definition, header, &current))
 }
 
-type workflowsArchive struct{ oneWorkflow }
-
-func (c *workflowsArchive) Run(s caller) error {
+// archive archives the workflow.
+func (c oneWorkflow) archive(s caller) error {
 	raw, err := s.ask(http.MethodDelete, workflowsPath+c.path(), nil, nil)
 	if err != nil {
 		return err
 	}
 	s.note("Runs in progress continue. To restore the workflow: weft workflows resume %s", c.Workflow)
-	return s.printRecord(raw, workflowFields...)
+	return s.printWorkflow(raw, nil)
 }
 
 // workflowsDiff compares a file with the saved workflow. The exit code is 1 if they differ.
