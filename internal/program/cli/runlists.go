@@ -83,6 +83,7 @@ func (c *executionsList) Run(s caller) error {
 	return s.printList(executionsPath, filter, c.size, view{
 		columns: "MODULE=module STATUS=status STARTED=createdAt CREDITS=totalUsage CALLBACK=callback.deliveredAt|- ID=id",
 		empty:   "No executions. Start one: " + startExecution,
+		first:   "CALLBACK CREDITS ID",
 	})
 }
 

@@ -352,6 +352,16 @@ func TestUnknownWorkflowSuggestsTheNearestName(t *testing.T) {
 	}
 }
 
+func TestUnknownRunSaysHowToListRuns(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"code":"NOT_FOUND","detail":"There is no run with this ID.","status":404}`)
+	})
+	run(t, s.environ(), "", "runs", "get", runID).check(t, 4, "", "There is no run with this ID.\nTo list the runs: weft runs list\n")
+	run(t, s.environ(), "", "api", "/v1/nothing").check(t, 4, "", "There is no run with this ID.\n")
+}
+
 // A list is an array in JSON, a line for each item in JSON lines, and says what to do if it is empty.
 func TestListsHaveEveryFormat(t *testing.T) {
 	items := ""
