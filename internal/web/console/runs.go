@@ -51,9 +51,10 @@ func (r runRow) Took() time.Duration {
 	return time.Since(r.CreatedAt.Std())
 }
 
-// failure is the error of a run or a stage.
+// failure is the error of a run, a stage, an execution or an attempt to deliver a callback.
 type failure struct {
 	Code, Message string
+	Class         string // instead of a code, of an attempt to deliver a callback
 	Attempt       int
 	Details       json.RawMessage
 }
