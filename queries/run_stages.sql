@@ -105,7 +105,8 @@ SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id =
 
 -- name: StageInsertMany :exec
 -- Inserts stages, some of which are final already. An empty string means null. now is the clock,
--- by which timers are due, and at is the time that the advance writes.
+-- by which timers are due, and at is the time that the advance writes. Without now, timers start when
+-- the stages are inserted: the transaction began before they were decided.
 INSERT INTO run_stages
     (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, usage, execution_id, child_run_id,
      items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
@@ -137,7 +138,7 @@ FROM (SELECT
     unnest(@failed_items::integer[])  AS failed_items,
     unnest(@wake_ms::bigint[])        AS wake_ms,
     unnest(@signals::text[])          AS signal) AS i,
-    (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at, COALESCE(sqlc.narg('now')::timestamptz, now()) AS now) AS c;
+    (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at, COALESCE(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) AS c;
 
 -- name: StageFinishMany :exec
 -- Finishes stages. An empty string means null. The result of an execution or a child run, which must
