@@ -248,7 +248,7 @@ func TestStagesBeyondTheFairShareAreParkedAndAllFinish(t *testing.T) {
 func TestAStageHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	waits := module{name: "WAITS", price: 1, repeat: component.RepeatPure, run: func(ctx context.Context, _ component.Call) (component.Result, error) {
+	waits := module{name: "WAITS", price: 1, repeat: component.RepeatPure, timeout: time.Hour, run: func(ctx context.Context, _ component.Call) (component.Result, error) {
 		<-ctx.Done()
 		return component.Result{}, ctx.Err()
 	}}
@@ -259,8 +259,8 @@ func TestAStageHasItsOwnTimeout(t *testing.T) {
 		ids, _ := b.accept(t, n, 2, execution.Stage{RunID: runID, Module: "WAITS", Timeout: 50 * time.Millisecond})
 		for _, id := range ids {
 			got := b.await(t, n, id)
-			if took := got.UpdatedAt.Std().Sub(got.CreatedAt.Std()); got.Status != status.ExecutionFailed || failure(got).Code != "TIMEOUT" || took > 8*time.Second {
-				t.Errorf("ended %s with %s after %v", got.Status, got.Error, took)
+			if got.Status != status.ExecutionFailed || failure(got).Code != "TIMEOUT" {
+				t.Errorf("ended %s with %s", got.Status, got.Error)
 			}
 		}
 	}

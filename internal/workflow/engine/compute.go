@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
@@ -12,9 +11,8 @@ import (
 
 // Limits of a stage that is computed. A stage beyond them becomes an execution.
 const (
-	maxComputeTime  = 50 * time.Millisecond // a call takes microseconds, but a busy machine may suspend it
-	maxComputeBytes = 64 << 10              // of the input and the config
-	maxSlow         = 2                     // slow calls in an advance, after which it computes nothing more
+	maxComputeBytes = 64 << 10 // of the input and the config
+	maxSlow         = 2        // slow calls in an advance, after which it computes nothing more
 )
 
 // computable reports whether advances compute the stages of a component, because its module has no

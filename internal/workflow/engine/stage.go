@@ -54,13 +54,10 @@ type bound struct {
 	starts  *Child         // child run to start; nil: unknown
 }
 
-// Call returns the call of a stage's module, and its time limit.
-func (t *Stage) Call() (c component.Call, limit time.Duration) {
-	limit = maxComputeTime
-	if t.Component.TimeoutMs > 0 {
-		limit = min(limit, time.Duration(t.Component.TimeoutMs)*time.Millisecond)
-	}
-	return t.call, limit
+// Call returns the call of a stage's module, and the timeout of its component. 0 means that the component
+// has none.
+func (t *Stage) Call() (c component.Call, timeout time.Duration) {
+	return t.call, time.Duration(t.Component.TimeoutMs) * time.Millisecond
 }
 
 // Input returns the bound input of a stage, and the secret strings in it.

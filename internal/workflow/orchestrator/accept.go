@@ -109,9 +109,6 @@ func (a *advance) writeTree(conn db.DBTX) error {
 		made.Stages, made.Bytes = made.Stages-a.Own.Stages, made.Bytes-a.Own.Bytes
 	}
 	if a.Run.Status.Terminal() {
-		if a.row.RootRunID == a.Run.ID {
-			return db.New().RunTreeDelete(a.ctx, conn, db.RunTreeDeleteParams{WorkspaceID: a.row.WorkspaceID, RootRunID: a.Run.ID})
-		}
 		live--
 	}
 	return db.New().RunTreeAdd(a.ctx, conn, db.RunTreeAddParams{

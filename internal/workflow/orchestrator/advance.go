@@ -23,11 +23,13 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Time limits of an advance, after which it starts no more stages.
+// Time limits of an advance, after which it starts no more stages, and of a call in it. Deps.TimeLimit
+// replaces them.
 const (
 	maxTime       = 2 * time.Second
 	maxFirstTime  = 250 * time.Millisecond // a request waits for it
 	maxJoinedTime = time.Second            // of an advance that is committed together with the completion of an execution
+	maxCallTime   = 50 * time.Millisecond  // a call takes microseconds, but a busy machine may suspend it
 )
 
 // advance is one step of a run: the decisions of package engine, with what is read and written for
@@ -181,9 +183,10 @@ func (o *Orchestrator) newAdvance(ctx context.Context, tx *postgres.Tx, row db.R
 	return a
 }
 
-// decide computes everything that follows from what has finished. It stops after the specified time.
+// decide computes everything that follows from what has finished. It stops after the specified time,
+// unless Deps.TimeLimit replaces it.
 func (a *advance) decide(within time.Duration) error {
-	a.until = time.Now().Add(within)
+	a.until = time.Now().Add(cmp.Or(a.o.TimeLimit, within))
 	need, done, err := a.Step(engine.Facts{})
 	for err == nil && !done {
 		var facts engine.Facts

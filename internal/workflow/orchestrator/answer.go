@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -217,9 +218,13 @@ func (a *advance) call(need engine.Need) (map[uuid.UUID]engine.Result, error) {
 		if t.CanWait() && len(results) > 0 && (size >= need.Bytes || time.Now().After(a.until)) {
 			continue
 		}
-		call, limit := t.Call()
+		call, timeout := t.Call()
 		start, r := time.Now(), engine.Result{}
-		if limit = min(limit, time.Until(a.until)); limit > 0 {
+		limit := min(cmp.Or(a.o.TimeLimit, maxCallTime), time.Until(a.until))
+		if timeout > 0 {
+			limit = min(limit, timeout)
+		}
+		if limit > 0 {
 			r.Result, r.InTime, r.Err = a.o.Modules.Try(a.ctx, a.row.WorkspaceID, t.Component.Module, call, limit)
 		}
 		if err := a.ctx.Err(); err != nil && !r.InTime {

@@ -76,14 +76,22 @@ type node struct {
 	workflows *workflow.Service
 	runs      *run.Service
 	metrics   *telemetry.Metrics
+	limit     time.Duration   // Deps.TimeLimit
 	ctx       context.Context // of requests
 }
 
 // start starts a node that has the control-flow modules and the specified modules. It stops the
-// node when the test ends.
+// node when the test ends. The advances of the node have no time limits, so that a busy machine doesn't
+// change what they compute.
 func start(t testing.TB, credits int64, of plan.Name, modules ...component.Module) *node {
 	t.Helper()
-	n := &node{dsn: pgtest.DSN(t)}
+	return startWith(t, time.Hour, credits, of, modules...)
+}
+
+// startWith is start with a time limit of advances. 0 means the usual limits.
+func startWith(t testing.TB, limit time.Duration, credits int64, of plan.Name, modules ...component.Module) *node {
+	t.Helper()
+	n := &node{dsn: pgtest.DSN(t), limit: limit}
 	n.pool = n.open(t, postgres.Owner, 4)
 	var err error
 	if n.workspace, err = workspace.Create(t.Context(), n.pool, workspace.CreateParams{Name: "test", Plan: of, Paid: credit.Credits(credits)}); err != nil {
@@ -128,7 +136,7 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	variables := environment.NewService(requests, keyring)
 	e = orchestrator.New(orchestrator.Deps{
 		System: system, Hub: hub, Executions: executions, Modules: registry,
-		Workflows: n.workflows, Environment: variables, Vault: kept, Log: log,
+		Workflows: n.workflows, Environment: variables, Vault: kept, Log: log, TimeLimit: n.limit,
 	})
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: registry,

@@ -46,9 +46,12 @@ type Deps struct {
 	// Quarantined returns the reason if nothing may start at present. If the function is nil,
 	// stages may always start.
 	Quarantined func() error
-	ExecuteAll  bool         // compute no stages in this process: each becomes an execution
-	Clock       *clock.Clock // for due times; nil: the clock of this process
-	Log         *slog.Logger
+	ExecuteAll  bool // compute no stages in this process: each becomes an execution
+	// TimeLimit replaces the time limits of an advance and of each call in it, so that tests make the
+	// same advances on a busy machine. Zero means the usual limits.
+	TimeLimit time.Duration
+	Clock     *clock.Clock // for due times; nil: the clock of this process
+	Log       *slog.Logger
 }
 
 // Unanswered is the value of a notification about a run that has neither finished nor responded.

@@ -62,7 +62,10 @@ func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertPar
 	if final && a.Run.ParentRunID != nil {
 		_ = q.RunWake(a.ctx, batch, db.RunWakeParams{WorkspaceID: a.row.WorkspaceID, ID: *a.Run.ParentRunID})
 	}
-	if !a.counted && (a.row.InTree || len(a.Children) > 0) {
+	switch {
+	case final && a.row.InTree && a.row.RootRunID == a.Run.ID: // even if countInTree has added the advance
+		_ = q.RunTreeDelete(a.ctx, batch, db.RunTreeDeleteParams{WorkspaceID: a.row.WorkspaceID, RootRunID: a.Run.ID})
+	case !a.counted && (a.row.InTree || len(a.Children) > 0):
 		_ = a.writeTree(batch)
 	}
 	if len(a.Reserve) > 0 {

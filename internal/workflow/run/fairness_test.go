@@ -84,9 +84,9 @@ func TestFinishingChildRunLocksTheAccountLast(t *testing.T) {
 	b := newBench(t)
 	b.workspace = b.account(t, 0, plan.Starter)
 	n := b.start(t, options{slots: 2, sweep: 100 * time.Millisecond})
-	inner := n.draw(t, `[{"id":"d","module":"DELAY","config":{"durationMs":700}},{"id":"w","module":"WORK"}]`, `[{"id":"1","from":"d","to":"w","port":"next"}]`, "")
+	inner := n.draw(t, `[{"id":"s","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},{"id":"w","module":"WORK"}]`, `[{"id":"1","from":"s","to":"w","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")})
-	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
+	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go'")
 	above, err := b.pool.Begin(t.Context()) // locks like an advance of the parent run
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +95,7 @@ func TestFinishingChildRunLocksTheAccountLast(t *testing.T) {
 	if _, err := above.Exec(t.Context(), "SELECT FROM workflow_runs WHERE id = $1 FOR NO KEY UPDATE", key.ID); err != nil {
 		t.Fatal(err)
 	}
+	n.goOn(t, n.child(t, key))
 	b.until(t, 1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunWake%'")
 	if _, err := above.Exec(t.Context(), "SELECT FROM credit_accounts WHERE workspace_id = $1 FOR UPDATE NOWAIT", b.workspace); err != nil {
 		t.Errorf("the account is locked while the child run waits for the run above: %v", err)

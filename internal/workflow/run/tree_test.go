@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -166,6 +168,48 @@ func TestRunsOfTreeAreCountedTogether(t *testing.T) {
 		t.Errorf("%d trees are kept", trees)
 	}
 	b.balanced(t)
+}
+
+// A root run may reach the free part of its tree in its last advance. The fee, or its refusal, locks the
+// totals of the tree before the root's final status is known. The advance deletes the totals nevertheless.
+func TestRootThatFinishesAtTheFeeDeletesItsTree(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		full string
+		paid credit.Amount
+		want status.Run
+		used credit.Amount // by the root
+	}{
+		"stages":     {"stages = 1000", credit.Credits(1), status.RunCompleted, 1_000},
+		"bytes":      {"bytes = 32 * 1024 * 1024", credit.Credits(1), status.RunCompleted, 20},
+		"no credits": {"stages = 1000", 0, status.RunFailed, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.workspace = b.account(t, c.paid, plan.Starter)
+			n := b.start(t, options{slots: 4, sweep: time.Second})
+			id := n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}},{"id":"r","module":"RESPOND","input":{"value":%q}}]`,
+				n.waits(t), strings.Repeat("a", 3_000)), `[{"id":"1","from":"c","to":"r","port":"next"}]`, "")
+			key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+			b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE signal = 'go' AND finished_at IS NULL")
+			b.exec(t, "UPDATE run_trees SET "+c.full)
+			n.goOn(t, n.child(t, key))
+			if got, _ := n.end(t, key); got.Status != c.want || got.TotalUsage != c.used {
+				t.Errorf("%s %s used %s, want %s and %s", got.Status, got.Error, got.TotalUsage, c.want, c.used)
+			}
+			for what, sql := range map[string]string{
+				"trees are kept":        "SELECT count(*) FROM run_trees",
+				"bytes are not counted": "SELECT sum(uncounted_bytes)::bigint FROM workflow_runs",
+				"roots finished later":  "SELECT count(*) FROM run_stages s JOIN workflow_runs r ON r.id = s.run_id WHERE s.component_id = 'r' AND s.finished_at <> r.finished_at",
+			} {
+				if got := b.number(t, sql); got != 0 {
+					t.Errorf("%d %s", got, what)
+				}
+			}
+			b.balanced(t)
+		})
+	}
 }
 
 // waitsAfter draws a workflow that runs the specified workflow, waits for the signal "go", and
