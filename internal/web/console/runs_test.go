@@ -166,12 +166,13 @@ func TestSecretsAreOnNoPage(t *testing.T) {
 		"name": "Secret", "description": "", "inputSchema": object{"type": "object", "properties": object{"token": object{"type": "string", "x-secret": true}}},
 		"components": []object{
 			{"id": "start", "module": "ON_API_CALLED", "name": "start", "input": object{}, "config": object{}},
+			{"id": "sign", "module": "HMAC", "name": "sign", "input": object{"data": "x", "key": secret}, "config": object{}},
 			{"id": "answer", "module": "RESPOND", "name": "answer", "input": object{}, "config": object{}},
 		},
-		"sequenceEdges": []object{{"id": "e", "from": "start", "to": "answer"}}, "dataConnections": []object{},
+		"sequenceEdges": []object{{"id": "e", "from": "start", "to": "sign"}, {"id": "f", "from": "sign", "to": "answer"}}, "dataConnections": []object{},
 	}).ID
 	path := p.Run(id, object{"token": secret})
-	for _, path := range []string{p.Base + "/runs", path, path + "?component=start", path + "?component=answer"} {
+	for _, path := range []string{p.Base + "/runs", path, path + "?component=start", path + "?component=sign", path + "?component=answer"} {
 		if status, page := p.Get(path); status != 200 || strings.Contains(page, secret) {
 			t.Errorf("%s: %d, shows the secret", path, status)
 		}

@@ -139,7 +139,12 @@ func (s *site) selected(ctx context.Context, key notify.Key, overview run.Overvi
 	members := []string{chosen.component}
 	if plan := overview.Plan; plan != nil {
 		component, module := plan.Component(chosen.component)
-		shown.Name, shown.Module, shown.Input, shown.Config, shown.Sources = nameOf(component), component.Module, component.Input, component.Config, plan.Sources(component.ID)
+		shown.Name, shown.Module, shown.Sources = nameOf(component), component.Module, plan.Sources(component.ID)
+		definition, err := s.Workflows.Get(ctx, key.WorkspaceID, overview.Run.WorkflowID, &overview.Run.WorkflowVersion)
+		if err != nil {
+			return nil, err
+		}
+		shown.Input, shown.Config = literals(definition, component.ID)
 		depth := depthOf(plan, component.ID)
 		if len(chosen.item) > depth+1 || len(chosen.item) > depth && !module.Loop {
 			return nil, fault.New(fault.NotFound, "There is no item %s of this component.", itemText(chosen.item))
@@ -161,6 +166,19 @@ func (s *site) selected(ctx context.Context, key notify.Key, overview run.Overvi
 		shown.Up = up(key, plan, shown, depth)
 	}
 	return shown, s.stages(ctx, key, shown, members, chosen, overview)
+}
+
+// literals returns the input and the config of a component, with its secrets redacted. A plan has the
+// secrets, so its literals must not be shown.
+func literals(w api.Workflow, id string) (input, config json.RawMessage) {
+	var all []api.WorkflowComponent
+	_ = json.Unmarshal(w.Components, &all) // the service wrote them
+	for _, one := range all {
+		if one.ID == id {
+			return one.Input, one.Config
+		}
+	}
+	return nil, nil
 }
 
 // up returns the address of what surrounds the selection: its loop, or the item that it belongs to.
