@@ -52,6 +52,12 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 		s.Handle("POST /console/{workspaceId}/runs/{runId}/"+path, s.actOn(action))
 		s.Handle("GET /console/{workspaceId}/runs/{runId}/"+path, toRun)
 	}
+	s.Handle("GET /console/{workspaceId}/workflows", s.workflows)
+	s.Handle("GET /console/{workspaceId}/workflows/{workflowId}", s.workflow)
+	for path, action := range workflowActions {
+		s.Handle("POST /console/{workspaceId}/workflows/{workflowId}/"+path, s.actOnWorkflow(action))
+		s.Handle("GET /console/{workspaceId}/workflows/{workflowId}/"+path, toWorkflow)
+	}
 	return nil
 }
 

@@ -115,6 +115,7 @@
       case '/': if (one('#filter')) { event.preventDefault(); one('#filter').focus(); } break;
       case '?': dialog.showModal(); break;
       case 'gr': location.assign(base + '/runs'); break;
+      case 'gw': location.assign(base + '/workflows'); break;
       case 'gs': location.assign(settings); break;
     }
   });

@@ -1,0 +1,214 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/execution/present"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/web/form"
+	"github.com/weft-automation/weft/internal/web/page"
+	"github.com/weft-automation/weft/internal/workflow"
+)
+
+// shownVersions is the number of versions in the choice of a version.
+const shownVersions = 100
+
+// workflowPage is the data of the page of a workflow.
+type workflowPage struct {
+	page.Frame
+	api.Workflow
+	Address    string
+	Current    int32 // number of the current version
+	Graph      *graphic
+	Components []componentRow
+	Problem    string // why there is no graph
+	Warnings   []warningRow
+	Selected   *literal // nil: no component is selected
+	Quote      *api.RunQuote
+	Form       *form.Form
+	NewRun     uuid.UUID // makes resubmitting the form harmless
+}
+
+// warningRow is a warning with the component that it is about.
+type warningRow struct {
+	api.WorkflowWarning
+	Component, Address string // empty: the warning is about the workflow
+}
+
+// literal is a component in a definition.
+type literal struct {
+	api.WorkflowComponent
+	Sources []graph.Source
+	Body    *graphic // of a loop
+}
+
+// Runnable reports whether the workflow can be run.
+func (p workflowPage) Runnable() bool { return p.Status == api.WorkflowStatusACTIVE }
+
+// Old reports whether the page shows an earlier version.
+func (p workflowPage) Old() bool { return p.Version != p.Current }
+
+// Versions returns the numbers of the last versions, the newest first.
+func (p workflowPage) Versions() (all []int32) {
+	for number := p.Current; number > max(0, p.Current-shownVersions); number-- {
+		all = append(all, number)
+	}
+	return all
+}
+
+// Shown returns JSON for reading.
+func (p workflowPage) Shown(value json.RawMessage) page.Text { return page.Readable(value) }
+
+// Definition returns the version as a file.
+func (p workflowPage) Definition() (page.Text, error) {
+	text, err := strictjson.Encode(present.WorkflowExport(p.Workflow))
+	return page.Readable(text), err
+}
+
+// workflow shows the page of a workflow.
+func (s *site) workflow(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := s.Member(r)
+	if err != nil {
+		return err
+	}
+	p, err := s.workflowPage(ctx, r, v)
+	if err != nil {
+		return err
+	}
+	s.Render(w, http.StatusOK, "workflow", p)
+	return nil
+}
+
+// workflowID returns the ID of the workflow in the path. It returns NOT_FOUND for a malformed ID.
+func workflowID(r *http.Request) (uuid.UUID, error) {
+	id, err := uuid.Parse(r.PathValue("workflowId"))
+	if err != nil {
+		return id, fault.New(fault.NotFound, "There is no workflow with this ID.")
+	}
+	return id, nil
+}
+
+// versionOf returns the version in a form or a query. It returns nil without one, and NOT_FOUND for a
+// malformed number.
+func versionOf(text string) (*int32, error) {
+	if text == "" {
+		return nil, nil
+	}
+	number, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || number < 1 {
+		return nil, fault.New(fault.NotFound, "There is no version %q of this workflow.", text)
+	}
+	return new(int32(number)), nil
+}
+
+// workflowPage returns the page of the version that the request names, with an empty form.
+func (s *site) workflowPage(ctx context.Context, r *http.Request, v page.Visitor) (p workflowPage, err error) {
+	id, err := workflowID(r)
+	if err != nil {
+		return p, err
+	}
+	number, err := versionOf(r.FormValue("version"))
+	if err != nil {
+		return p, err
+	}
+	current, err := s.Workflows.Get(ctx, v.WorkspaceID, id, nil)
+	if err != nil {
+		return p, err
+	}
+	p.Workflow, p.Current = current, current.Version
+	if number != nil && *number != current.Version {
+		if p.Workflow, err = s.Workflows.Get(ctx, v.WorkspaceID, id, number); err != nil {
+			return p, err
+		}
+	}
+	if p.Frame, err = s.Frame(ctx, v, "workflows", p.Workflow.Name); err != nil {
+		return p, err
+	}
+	p.Address = workflowAddress(v.WorkspaceID, id)
+	known, err := s.Workflows.Outline(ctx, v.WorkspaceID, id, p.Version)
+	if err != nil {
+		return p, err
+	}
+	p.Problem, p.Form = known.Problem, form.Of("/input", known.Schema, known.Secrets)
+	if err := p.draw(known, r.URL.Query()); err != nil {
+		return p, err
+	}
+	if quote, err := s.Runs.Quote(ctx, v.WorkspaceID, id, &p.Version, everyWorkflow{}); err == nil {
+		p.Quote = &quote
+	} else if fault.CodeOf(err) != fault.InvalidInput {
+		return p, err
+	}
+	p.NewRun, err = uuid.NewV7()
+	return p, err
+}
+
+// draw adds the graph, the list of components, the warnings and the selected component.
+func (p *workflowPage) draw(known workflow.Outline, query url.Values) error {
+	var all []api.WorkflowComponent
+	if err := json.Unmarshal(p.Workflow.Components, &all); err != nil {
+		return err
+	}
+	o := outline{address: p.Address, plan: known.Plan, choice: choice{component: query.Get("component")}, warned: map[string]bool{}, definition: true}
+	if p.Old() {
+		o.version = p.Version
+	}
+	for _, one := range known.Warnings {
+		row := warningRow{WorkflowWarning: one}
+		if tokens := fault.Tokens(one.Pointer); len(tokens) > 1 && tokens[0] == "components" {
+			if at, err := strconv.Atoi(tokens[1]); err == nil && at < len(all) {
+				row.Component, o.warned[all[at].ID] = nameOf(graph.Component{ID: all[at].ID, Name: all[at].Name}), true
+				row.Address = o.addressOf(all[at].ID)
+			}
+		}
+		p.Warnings = append(p.Warnings, row)
+	}
+	for _, one := range all {
+		if one.ID == o.choice.component {
+			p.Selected = &literal{WorkflowComponent: one}
+		}
+	}
+	if p.Selected == nil && o.choice.component != "" {
+		return fault.New(fault.NotFound, "There is no component %q in this version of the workflow.", o.choice.component)
+	}
+	if known.Plan == nil {
+		for _, one := range all {
+			p.Components = append(p.Components, o.row(one.ID, 0))
+		}
+		return nil
+	}
+	p.Components, p.Graph = o.list("", 0), o.graphic("")
+	if p.Selected != nil {
+		p.Selected.Sources = known.Plan.Sources(p.Selected.ID)
+		if len(known.Plan.Members(p.Selected.ID)) > 0 {
+			p.Selected.Body = o.graphic(p.Selected.ID)
+		}
+	}
+	return nil
+}
+
+// At returns the address of a component on this page.
+func (p workflowPage) At(component string) string {
+	o := outline{address: p.Address}
+	if p.Old() {
+		o.version = p.Version
+	}
+	return o.addressOf(component)
+}
+
+// Title returns the name of the selected component.
+func (l literal) Title() string {
+	if strings.TrimSpace(l.Name) == "" {
+		return l.ID
+	}
+	return l.Name
+}
