@@ -17,7 +17,7 @@ func TestFormsHaveRolesOfContract(t *testing.T) {
 	for _, operation := range document.Operations {
 		roles[operation.ID] = person.Role(operation.Role)
 	}
-	operations := map[string]string{}
+	operations := map[string]string{"playground": callOperation}
 	for path, a := range runActions {
 		operations["runs/"+path] = a.operation
 	}

@@ -12,6 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/account/ratelimit"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/diagram"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -26,6 +29,11 @@ type Deps struct {
 	Page      page.Deps
 	Workflows *workflow.Service
 	Runs      *run.Service
+
+	// For the playground:
+	Catalogue  *catalog.Catalog
+	Executions *execution.Service
+	Limiter    *ratelimit.Limiter
 }
 
 // site handles all pages.
@@ -37,7 +45,7 @@ type site struct {
 // Mount adds /console and what is below it to a mux of package page.
 func Mount(mux *http.ServeMux, deps Deps) error {
 	all, err := page.New(deps.Page, mux, pages, template.FuncMap{
-		"state": stateWord, "item": itemText,
+		"state": stateWord, "item": itemText, "first": catalog.FirstSentence,
 		"node": func() [2]int { return [2]int{diagram.NodeWidth, diagram.NodeHeight} },
 	})
 	if err != nil {
@@ -58,6 +66,9 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 		s.Handle("POST /console/{workspaceId}/workflows/{workflowId}/"+path, s.actOnWorkflow(action))
 		s.Handle("GET /console/{workspaceId}/workflows/{workflowId}/"+path, toWorkflow)
 	}
+	s.Handle("GET /console/{workspaceId}/playground", s.playground)
+	s.Handle("GET /console/{workspaceId}/playground/{module}", s.module)
+	s.Handle("POST /console/{workspaceId}/playground/{module}", s.call)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -168,6 +169,7 @@ func (p *workflowPage) draw(known workflow.Outline, query url.Values) error {
 			if at, err := strconv.Atoi(tokens[1]); err == nil && at < len(all) {
 				row.Component, o.warned[all[at].ID] = nameOf(graph.Component{ID: all[at].ID, Name: all[at].Name}), true
 				row.Address = o.addressOf(all[at].ID)
+				row.Message = strings.TrimPrefix(row.Message, fmt.Sprintf("component %q: ", all[at].ID))
 			}
 		}
 		p.Warnings = append(p.Warnings, row)

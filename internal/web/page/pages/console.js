@@ -116,6 +116,7 @@
       case '?': dialog.showModal(); break;
       case 'gr': location.assign(base + '/runs'); break;
       case 'gw': location.assign(base + '/workflows'); break;
+      case 'gp': location.assign(base + '/playground'); break;
       case 'gs': location.assign(settings); break;
     }
   });
