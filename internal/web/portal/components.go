@@ -22,6 +22,9 @@ type Category struct {
 	Components  []api.Component
 }
 
+// Categories returns the groups of components in their order, each with its components.
+func Categories(all []api.Component) []Category { return newLibrary(all).categories }
+
 // abouts are the categories in their order, with descriptions.
 var abouts = []struct{ name, about string }{
 	{"LOGIC", "Triggers and results of runs, conditions, loops, waits and constants. They are free."},
