@@ -197,3 +197,10 @@ FROM (SELECT l.workspace_id, l.execution_id, i.fresh FROM callbacks l
         ON l.workspace_id = i.workspace_id AND l.execution_id = i.execution_id AND l.sealed = i.stale
       FOR UPDATE OF l SKIP LOCKED) AS free
 WHERE c.workspace_id = free.workspace_id AND c.execution_id = free.execution_id;
+
+-- name: CallbackListExhausted :many
+-- The newest callbacks that were never delivered and are not sent again.
+SELECT execution_id, url, attempt_count, last_attempt_at, last_error FROM callbacks
+WHERE workspace_id = @workspace_id AND state = 'EXHAUSTED' AND delivered_at IS NULL
+ORDER BY execution_id DESC
+LIMIT @max_rows;

@@ -33,3 +33,26 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id =
   AND s.iteration[1:cardinality(sqlc.arg('outer')::integer[])] = sqlc.arg('outer')::integer[]
 GROUP BY 1
 ORDER BY 1;
+
+-- name: RunCountFailures :many
+-- The runs since a time that failed, by the code of their error. least is at most the least ID of that
+-- time. It reads at most max_walked runs.
+SELECT COALESCE(f.error->>'code', '')::text AS code, count(*) AS failed
+FROM (
+    SELECT r.error FROM workflow_runs r
+    WHERE r.workspace_id = @workspace_id AND r.id >= @least AND r.finished_at IS NOT NULL AND r.error IS NOT NULL
+      AND r.status = 'FAILED' AND r.created_at >= @since
+    ORDER BY r.id DESC LIMIT @max_walked
+) AS f
+GROUP BY 1
+ORDER BY 2 DESC, 1
+LIMIT @max_rows;
+
+-- name: RunCountLive :one
+-- How many runs are not final, up to max_walked, and the ID of the oldest or the zero ID.
+SELECT count(*) AS live, COALESCE(min(l.id::text), '00000000-0000-0000-0000-000000000000')::uuid AS oldest
+FROM (
+    SELECT r.id FROM workflow_runs r
+    WHERE r.workspace_id = @workspace_id AND r.finished_at IS NULL
+    ORDER BY r.id LIMIT @max_walked
+) AS l;

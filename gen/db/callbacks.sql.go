@@ -144,6 +144,53 @@ func (q *Queries) CallbackInsertMany(ctx context.Context, db DBTX, arg CallbackI
 	return err
 }
 
+const CallbackListExhausted = `-- name: CallbackListExhausted :many
+SELECT execution_id, url, attempt_count, last_attempt_at, last_error FROM callbacks
+WHERE workspace_id = $1 AND state = 'EXHAUSTED' AND delivered_at IS NULL
+ORDER BY execution_id DESC
+LIMIT $2
+`
+
+type CallbackListExhaustedParams struct {
+	WorkspaceID uuid.UUID
+	MaxRows     int32
+}
+
+type CallbackListExhaustedRow struct {
+	ExecutionID   uuid.UUID
+	URL           string
+	AttemptCount  int32
+	LastAttemptAt *time.Time
+	LastError     []byte
+}
+
+// The newest callbacks that were never delivered and are not sent again.
+func (q *Queries) CallbackListExhausted(ctx context.Context, db DBTX, arg CallbackListExhaustedParams) ([]CallbackListExhaustedRow, error) {
+	rows, err := db.Query(ctx, CallbackListExhausted, arg.WorkspaceID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CallbackListExhaustedRow{}
+	for rows.Next() {
+		var i CallbackListExhaustedRow
+		if err := rows.Scan(
+			&i.ExecutionID,
+			&i.URL,
+			&i.AttemptCount,
+			&i.LastAttemptAt,
+			&i.LastError,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const CallbackListForFreeze = `-- name: CallbackListForFreeze :many
 SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, c.restores, e.traceparent
 FROM callbacks c

@@ -96,6 +96,87 @@ func (q *Queries) RunComponentList(ctx context.Context, db DBTX, arg RunComponen
 	return items, nil
 }
 
+const RunCountFailures = `-- name: RunCountFailures :many
+SELECT COALESCE(f.error->>'code', '')::text AS code, count(*) AS failed
+FROM (
+    SELECT r.error FROM workflow_runs r
+    WHERE r.workspace_id = $1 AND r.id >= $2 AND r.finished_at IS NOT NULL AND r.error IS NOT NULL
+      AND r.status = 'FAILED' AND r.created_at >= $3
+    ORDER BY r.id DESC LIMIT $4
+) AS f
+GROUP BY 1
+ORDER BY 2 DESC, 1
+LIMIT $5
+`
+
+type RunCountFailuresParams struct {
+	WorkspaceID uuid.UUID
+	Least       uuid.UUID
+	Since       time.Time
+	MaxWalked   int32
+	MaxRows     int32
+}
+
+type RunCountFailuresRow struct {
+	Code   string
+	Failed int64
+}
+
+// The runs since a time that failed, by the code of their error. least is at most the least ID of that
+// time. It reads at most max_walked runs.
+func (q *Queries) RunCountFailures(ctx context.Context, db DBTX, arg RunCountFailuresParams) ([]RunCountFailuresRow, error) {
+	rows, err := db.Query(ctx, RunCountFailures,
+		arg.WorkspaceID,
+		arg.Least,
+		arg.Since,
+		arg.MaxWalked,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunCountFailuresRow{}
+	for rows.Next() {
+		var i RunCountFailuresRow
+		if err := rows.Scan(&i.Code, &i.Failed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RunCountLive = `-- name: RunCountLive :one
+SELECT count(*) AS live, COALESCE(min(l.id::text), '00000000-0000-0000-0000-000000000000')::uuid AS oldest
+FROM (
+    SELECT r.id FROM workflow_runs r
+    WHERE r.workspace_id = $1 AND r.finished_at IS NULL
+    ORDER BY r.id LIMIT $2
+) AS l
+`
+
+type RunCountLiveParams struct {
+	WorkspaceID uuid.UUID
+	MaxWalked   int32
+}
+
+type RunCountLiveRow struct {
+	Live   int64
+	Oldest uuid.UUID
+}
+
+// How many runs are not final, up to max_walked, and the ID of the oldest or the zero ID.
+func (q *Queries) RunCountLive(ctx context.Context, db DBTX, arg RunCountLiveParams) (RunCountLiveRow, error) {
+	row := db.QueryRow(ctx, RunCountLive, arg.WorkspaceID, arg.MaxWalked)
+	var i RunCountLiveRow
+	err := row.Scan(&i.Live, &i.Oldest)
+	return i, err
+}
+
 const RunItemList = `-- name: RunItemList :many
 SELECT s.iteration[cardinality($1::integer[]) + 1]::integer AS item, bool_or(s.status = 'FAILED')::boolean AS failed,
        bool_or(s.status = 'CANCELED')::boolean AS canceled, bool_or(s.finished_at IS NULL)::boolean AS unfinished

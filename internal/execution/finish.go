@@ -147,20 +147,25 @@ func (e *End) Queue(batch *postgres.Batch) {
 	e.rows = postgres.Returning[db.ExecutionFinishManyRow](batch, db.ExecutionFinishMany, p)
 }
 
-// SettleTx does the rest of the finish. It settles the credits with the commit (tx.AtCommit).
-// Unless stages are accepted in the same transaction, which use the room, parked executions are
-// released.
-func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx, accepting bool) error {
+// SettleTx does the rest of the finish. It settles the credits with the commit (tx.AtCommit). If stages
+// are accepted in the same transaction, they use the room and the slot; then how is their acceptance.
+// Otherwise how is nil, and parked executions are released.
+func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx, how *Acceptance) error {
 	rows := e.rows.All()
 	if len(rows) == 0 {
 		return ErrApart
 	}
 	charges, err := e.runner.finishRowsTx(ctx, tx, rows, e.first, &e.made)
-	billing.Books{}.QueueSettle(tx.AtCommit(), charges)
-	if !accepting && err == nil {
-		e.made.next = e.runner.queueRelease(tx.AtCommit(), e.made.left)
+	if err != nil {
+		return err
 	}
-	return err
+	billing.Books{}.QueueSettle(tx.AtCommit(), charges)
+	if how == nil {
+		e.made.next = e.runner.queueRelease(tx.AtCommit(), e.made.left)
+		return nil
+	}
+	how.inPlace, how.freed = 1, e.finish.local && e.runner == how.service.local
+	return nil
 }
 
 // finishWithRunTimeout limits how long a finish waits for its run, which may stay locked for

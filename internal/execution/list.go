@@ -35,8 +35,8 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if err == nil {
 		err = p.Created.Check()
 	}
-	if _, known := s.modules.Lookup(p.Module); err == nil && p.Module != "" && !known {
-		err = fault.Invalid("/query/module", "%s", s.modules.Unknown(p.Module))
+	if _, known := s.Modules.Lookup(p.Module); err == nil && p.Module != "" && !known {
+		err = fault.Invalid("/query/module", "%s", s.Modules.Unknown(p.Module))
 	}
 	if err != nil {
 		return page, err
@@ -48,7 +48,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	if err != nil {
 		return page, fmt.Errorf("list executions: %w", err)
 	}
-	rows, err := db.New().ExecutionListMany(ctx, s.db, db.ExecutionListManyParams{WorkspaceID: workspaceID, Ids: ids, MaxBytes: maxPageBytes})
+	rows, err := db.New().ExecutionListMany(ctx, s.DB, db.ExecutionListManyParams{WorkspaceID: workspaceID, Ids: ids, MaxBytes: maxPageBytes})
 	if err != nil {
 		return page, fmt.Errorf("list executions: %w", err)
 	}
@@ -88,15 +88,15 @@ func (s *Service) walk(ctx context.Context, p ListParams, all db.ExecutionWalkPa
 	q := db.New()
 	switch {
 	case p.Status == status.ExecutionFailed:
-		return walked(q.ExecutionWalkFailed(ctx, s.db, db.ExecutionWalkFailedParams(all)))
+		return walked(q.ExecutionWalkFailed(ctx, s.DB, db.ExecutionWalkFailedParams(all)))
 	case p.Status != "" && !p.Status.Terminal():
-		return walked(q.ExecutionWalkLive(ctx, s.db, db.ExecutionWalkLiveParams(all)))
+		return walked(q.ExecutionWalkLive(ctx, s.DB, db.ExecutionWalkLiveParams(all)))
 	case p.Module != "":
-		return walked(q.ExecutionWalkModule(ctx, s.db, db.ExecutionWalkModuleParams{
+		return walked(q.ExecutionWalkModule(ctx, s.DB, db.ExecutionWalkModuleParams{
 			WorkspaceID: all.WorkspaceID, Module: p.Module, Before: all.Before, Least: all.Least, MaxRows: all.MaxRows,
 		}))
 	}
-	return q.ExecutionWalk(ctx, s.db, all)
+	return q.ExecutionWalk(ctx, s.DB, all)
 }
 
 // walked converts the rows of a walk. The results of all walks have the same columns.

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,12 +46,12 @@ func resolve(ctx context.Context, conn postgres.DB, err error, a submission, ear
 // In all other cases afterDoubt returns err, or outcome_unknown.
 func (s *Service) afterDoubt(ctx context.Context, a submission, err error) (Submitted, error) {
 	if a.Idempotency == nil { // otherwise acceptOnce has looked it up
-		err = resolve(ctx, s.db, err, a, uuid.Nil)
+		err = resolve(ctx, s.DB, err, a, uuid.Nil)
 	}
 	if err != nil {
 		return Submitted{}, postgres.OutcomeUnknown(err, "executionId", a.id)
 	}
-	s.metrics.Submitted(a.Module)
+	s.Metrics.Submitted(a.Module)
 	record, err := s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor)
 	if err != nil { // the execution is stored, so the caller must not submit it again
 		return Submitted{}, fault.OutcomeUnknown(err, map[string]any{"executionId": a.id})
@@ -98,4 +99,20 @@ func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(contex
 			return err
 		}
 	}
+}
+
+// backoff returns the shortest delay after the n-th failed attempt: 1 s x 2^(n-1), +/- 20 %
+// (decisions 4.2).
+func backoff(n int) time.Duration {
+	planned := float64(time.Second << (n - 1))
+	return time.Duration(planned * (0.8 + 0.4*rand.Float64()))
+}
+
+// maxRetryAfter is the longest delay before the next attempt that an upstream can request.
+const maxRetryAfter = time.Hour
+
+// nextAttempt returns the delay after the n-th failed attempt: the longer of the backoff and the
+// delay that the upstream requested.
+func nextAttempt(n int, asked time.Duration) time.Duration {
+	return max(backoff(n), min(asked, maxRetryAfter))
 }

@@ -30,13 +30,13 @@ func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 
 // get returns the row of an execution with its output decrypted.
 func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (db.ExecutionGetRow, error) {
-	bare, err := db.New().ExecutionGetWithoutCallback(ctx, s.db, db.ExecutionGetWithoutCallbackParams{WorkspaceID: workspaceID, ID: executionID})
+	bare, err := db.New().ExecutionGetWithoutCallback(ctx, s.DB, db.ExecutionGetWithoutCallbackParams{WorkspaceID: workspaceID, ID: executionID})
 	row := db.ExecutionGetRow{
 		WorkspaceID: bare.WorkspaceID, ID: bare.ID, Module: bare.Module, Status: bare.Status,
 		Output: bare.Output, Error: bare.Error, Usage: bare.Usage, CreatedAt: bare.CreatedAt, UpdatedAt: bare.UpdatedAt,
 	}
 	if err == nil && bare.HasCallback {
-		row, err = db.New().ExecutionGet(ctx, s.db, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
+		row, err = db.New().ExecutionGet(ctx, s.DB, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})
 	}
 	if postgres.NotFound(err) {
 		return row, errNotFound
@@ -49,7 +49,7 @@ func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 
 // openOutput returns the row with its output decrypted.
 func (s *Service) openOutput(ctx context.Context, row db.ExecutionGetRow) (shown db.ExecutionGetRow, err error) {
-	row.Output, err = s.vault.OpenJSON(ctx, outputAt(row.WorkspaceID, row.ID), row.Output)
+	row.Output, err = s.Vault.OpenJSON(ctx, outputAt(row.WorkspaceID, row.ID), row.Output)
 	return row, err
 }
 
@@ -69,7 +69,7 @@ func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID uuid.U
 // execution, submitter returns the first key of that key's rotations. It returns nil for stages of
 // runs, and for executions accepted before keys were recorded.
 func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.UUID) (*uuid.UUID, error) {
-	by, err := db.New().ExecutionGetKey(ctx, s.db, db.ExecutionGetKeyParams{WorkspaceID: workspaceID, ID: executionID})
+	by, err := db.New().ExecutionGetKey(ctx, s.DB, db.ExecutionGetKeyParams{WorkspaceID: workspaceID, ID: executionID})
 	if postgres.NotFound(err) {
 		return nil, errNotFound
 	}
@@ -83,7 +83,7 @@ func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.U
 // record. If the window passes, Await does not return an error. Await holds no connection while it
 // waits.
 func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID, window time.Duration) (api.ComponentExecution, error) {
-	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
+	changed := s.Hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	defer changed.Close()
 	row, err := s.get(ctx, workspaceID, executionID)
 	if err != nil || row.Status.Terminal() {
@@ -102,7 +102,7 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		case <-changed.C():
 		case <-timer.C:
 			return s.Get(ctx, key.WorkspaceID, key.ID)
-		case <-s.draining:
+		case <-s.Draining:
 			return s.Get(ctx, key.WorkspaceID, key.ID)
 		case <-ctx.Done():
 			return api.ComponentExecution{}, ctx.Err()
@@ -122,7 +122,7 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 // final state or when ctx is done. It reads the first state before it returns, so that NOT_FOUND
 // is an ordinary error. A slow reader may miss intermediate states, but never the last.
 func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID) (<-chan api.ComponentExecutionEvent, error) {
-	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
+	changed := s.Hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	row, err := s.get(ctx, workspaceID, executionID)
 	if err != nil {
 		changed.Close()
@@ -152,28 +152,21 @@ const rereadAfter = 500 * time.Millisecond
 // follow sends the current state if it differs from seen, and returns the current state. It
 // retries failed reads.
 func (s *Service) follow(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) status.Execution {
-	for {
-		now, err := s.sendChange(ctx, seen, key, events)
-		if err == nil {
-			return now
-		}
+	row, err := s.get(ctx, key.WorkspaceID, key.ID)
+	for err != nil {
 		if wait.For(ctx, rereadAfter) != nil {
 			return seen
 		}
+		row, err = s.get(ctx, key.WorkspaceID, key.ID)
 	}
-}
-
-// sendChange is follow without retries.
-func (s *Service) sendChange(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) (status.Execution, error) {
-	row, err := s.get(ctx, key.WorkspaceID, key.ID)
-	if err != nil || row.Status == seen {
-		return seen, err
+	if row.Status == seen {
+		return seen
 	}
 	select {
 	case <-ctx.Done():
-		return seen, nil
+		return seen
 	case events <- present.ExecutionEvent(row):
-		return row.Status, nil
+		return row.Status
 	}
 }
 

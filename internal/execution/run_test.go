@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,9 +47,9 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	return id
 }
 
-// accept accepts stages of a run as an advance does. It returns the accepted stages, and the reasons
-// why the others were refused.
-func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refusals []error) {
+// accept accepts stages of a run as an advance does. It returns the stages, or the reason why they were
+// refused.
+func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refused error) {
 	t.Helper()
 	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
 		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
@@ -66,30 +67,23 @@ func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (
 					return err
 				}
 			}
-			answers, err := how.AcceptTx(t.Context(), tx, stages)
-			if err != nil {
-				return fmt.Errorf("fold: %w", err)
+			if err := how.AcceptTx(t.Context(), tx, stages); err != nil {
+				return fmt.Errorf("advance: %w", err)
 			}
-			ids, refusals = nil, nil
-			var kept credit.Amount
-			for i, refusal := range answers {
-				if refusal != nil {
-					refusals = append(refusals, refusal)
-					if _, err := tx.Exec(t.Context(), "DELETE FROM run_stages WHERE execution_id = $1", stages[i].ExecutionID); err != nil {
-						return err
-					}
-					continue
-				}
-				ids, kept = append(ids, stages[i].ExecutionID), kept+like.Reserve
+			for _, stage := range stages {
+				ids = append(ids, stage.ExecutionID)
 			}
-			_, err = tx.AtCommit().Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(kept))
+			_, err := tx.AtCommit().Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(count)*int64(like.Reserve))
 			return err
 		})
 	})
+	if errors.Is(err, execution.ErrRefused) {
+		return nil, err
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ids, refusals
+	return ids, nil
 }
 
 // conclude finishes a run with the usage of its stages.

@@ -32,6 +32,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution/callback"
@@ -46,16 +47,9 @@ import (
 
 // Service accepts and reads executions. Runner runs them. A process may have one or both.
 type Service struct {
-	db          *pgxpool.Pool
-	modules     *component.Registry
-	keyring     *seal.Keyring
-	vault       *vault.Vault
-	hub         *notify.Hub
-	draining    <-chan struct{}
-	metrics     *telemetry.Metrics
-	accepts     *groupcommit.Group[submission, accepted]
-	quarantined func() error // returns why submissions are rejected, or nil if they are accepted
-	refused     atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
+	Deps
+	accepts *groupcommit.Group[submission, db.ExecutionAcceptManyRow]
+	refused atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
 
 	// local runs executions that this process accepted, without going through the queue. It also
 	// stores direct executions and cancels executions.
@@ -115,10 +109,7 @@ func (d *Deps) quarantined() error {
 // its acceptance whenever a slot is free, and its job in the queue is only a safety net. A process
 // that only serves passes a Runner whose Identity never runs: its slots run only direct executions.
 func NewService(deps Deps, local *Runner) *Service {
-	s := &Service{
-		db: deps.DB, modules: deps.Modules, keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub,
-		draining: deps.Draining, metrics: deps.Metrics, quarantined: deps.quarantined, local: local,
-	}
+	s := &Service{Deps: deps, local: local}
 	s.accepts = groupcommit.NewOwned(groupcommit.Options[submission]{
 		Weigh: submission.weight, MaxBytes: 1 << 20, // the accounts are locked while the rows are written
 	}, groupcommit.Owners[submission]{Of: submission.owner, Held: billing.Held}, postgres.Unavailable, s.flushAccepts)

@@ -71,7 +71,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed after
 	// the first request.
 	if p.Idempotency != nil {
-		earlier, found, err := p.Idempotency.Find(ctx, s.db)
+		earlier, found, err := p.Idempotency.Find(ctx, s.DB)
 		if err != nil {
 			return Submitted{}, err
 		}
@@ -112,11 +112,11 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 		s.local.inflight.add(a.id)
 	}
 	made, earlier, err := s.accept(ctx, a)
-	if err != nil || earlier != uuid.Nil || made.parked {
+	if err != nil || earlier != uuid.Nil || made.Parked {
 		s.local.unreserve(a.worker, a.WorkspaceID, a.id, err)
 		a.worker = 0
 	}
-	if made.reason != "" {
+	if made.Reason != "" {
 		s.local.slots.refuse(a.WorkspaceID)
 	}
 	switch {
@@ -131,14 +131,14 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 // accept commits a submission. If an earlier request used its Idempotency-Key, accept returns the
 // execution of that request instead. If the credit period of the workspace is over, accept starts
 // the next period.
-func (s *Service) accept(ctx context.Context, a submission) (made accepted, earlier uuid.UUID, err error) {
-	err = billing.Books{}.InPeriod(ctx, s.db, func() (err error) {
+func (s *Service) accept(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
+	err = billing.Books{}.InPeriod(ctx, s.DB, func() (err error) {
 		if a.Idempotency != nil {
 			made, earlier, err = s.acceptOnce(ctx, a)
 			return err
 		}
-		if made, err = s.accepts.Do(ctx, a); err == nil && made.reason != "" {
-			err = billing.Refusal(ctx, s.db, a.want(), made.reason)
+		if made, err = s.accepts.Do(ctx, a); err == nil && made.Reason != "" {
+			err = billing.Refusal(ctx, s.DB, a.want(), made.Reason)
 		}
 		return err
 	})
@@ -173,7 +173,7 @@ func (s *Service) replay(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 			return Submitted{}, errKeyOfOthers
 		}
 	}
-	s.metrics.Replayed()
+	s.Metrics.Replayed()
 	rec, err := s.Await(ctx, p.WorkspaceID, earlier, p.WaitFor)
 	return Submitted{Record: rec, Replayed: true}, err
 }
@@ -183,16 +183,16 @@ var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key 
 // acceptOnce accepts a submission with an Idempotency-Key. The key, the row and the job commit
 // together. If an earlier request used the key, acceptOnce returns the execution of that request.
 // Canceling ctx does not interrupt the commit.
-func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, earlier uuid.UUID, err error) {
+func (s *Service) acceptOnce(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		err := postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		err := postgres.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 			id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
 				all, err := s.acceptMany(ctx, tx, []submission{a}, 0)
 				if err != nil {
 					return err
 				}
-				if made = all[0]; made.reason != "" {
-					return billing.Refusal(ctx, tx, a.want(), made.reason) // rolls back, so the key isn't stored
+				if made = all[0]; made.Reason != "" {
+					return billing.Refusal(ctx, tx, a.want(), made.Reason) // rolls back, so the key isn't stored
 				}
 				return nil
 			})
@@ -201,10 +201,10 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, 
 			}
 			return err
 		})
-		return resolve(ctx, s.db, err, a, earlier)
+		return resolve(ctx, s.DB, err, a, earlier)
 	})
 	s.noteAcceptance(err)
-	if err == nil && made.jobID != 0 && !made.parked && a.worker == 0 {
+	if err == nil && made.JobID != 0 && !made.Parked && a.worker == 0 {
 		s.local.wakeQueue(ctx)
 	}
 	return made, earlier, err
@@ -214,19 +214,23 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, 
 // before a request is rejected for any other reason, because a mismatch takes precedence
 // (decisions 1.8).
 func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
-	_, _, err := key.Find(ctx, s.db)
+	_, _, err := key.Find(ctx, s.DB)
 	return err
 }
 
 // prepare checks the call and its price, seals the callback's secrets, and returns the component.
 func (s *Service) prepare(a *submission) (*component.Entry, error) {
-	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
+	err := s.Modules.CheckMode(a.Module, component.ModeComponent)
+	if err == nil {
+		err = s.Modules.Check(a.Module, a.Input, a.Config)
+	}
 	if a.Strict {
-		err = strictly(err, s.modules.UnknownFields("", a.Module, a.Input, a.Config))
+		err = strictly(err, s.Modules.UnknownFields("", a.Module, a.Input, a.Config))
 	}
 	if err != nil {
 		return nil, err
 	}
+	entry, _ := s.Modules.Lookup(a.Module)
 	if err := billing.Within(a.Module+" costs", entry.Price, a.MaxCredits); err != nil {
 		return nil, err
 	}
@@ -250,16 +254,6 @@ func strictly(err error, unknown []fault.Detail) error {
 	return fault.Malformed(unknown)
 }
 
-// check returns an error if the module is unknown, does not run in the specified mode, or rejects
-// the input or config.
-func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage, secrets ...string) (*component.Entry, error) {
-	if err := s.modules.CheckMode(module, mode); err != nil {
-		return nil, err
-	}
-	entry, _ := s.modules.Lookup(module)
-	return entry, s.modules.Check(module, input, config, secrets...)
-}
-
 // setTerms sets the price and the repeat rule of the call.
 func (a *submission) setTerms(entry *component.Entry) {
 	a.price = entry.Price
@@ -272,7 +266,7 @@ func (s *Service) sealCall(a *submission) error {
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
-	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
+	if a.call, err = s.Keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
 	return nil
@@ -280,7 +274,7 @@ func (s *Service) sealCall(a *submission) error {
 
 // prepareCallback seals the secrets of the callback and sets its header names.
 func (s *Service) prepareCallback(a *submission) error {
-	sealed, err := callback.Seal(s.keyring, a.WorkspaceID, a.id, callback.Secrets{
+	sealed, err := callback.Seal(s.Keyring, a.WorkspaceID, a.id, callback.Secrets{
 		Secret: a.Callback.Secret, Headers: a.Callback.Headers,
 	})
 	if err != nil {
@@ -295,14 +289,14 @@ func (s *Service) prepareCallback(a *submission) error {
 }
 
 // startAndWait starts the execution if it has a slot, waits up to WaitFor, and returns the record.
-func (s *Service) startAndWait(ctx context.Context, a submission, made accepted) Submitted {
+func (s *Service) startAndWait(ctx context.Context, a submission, made db.ExecutionAcceptManyRow) Submitted {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
-		CreatedAt: made.createdAt, UpdatedAt: made.createdAt,
+		CreatedAt: made.CreatedAt, UpdatedAt: made.CreatedAt,
 	}
 	a.showCallback(&row)
 	failpoint.Reached(failpoint.AfterAccept)
-	s.metrics.Submitted(a.Module)
+	s.Metrics.Submitted(a.Module)
 	submitted := Submitted{Record: present.Execution(row)}
 	if a.worker == 0 {
 		if a.WaitFor > 0 {
@@ -313,9 +307,9 @@ func (s *Service) startAndWait(ctx context.Context, a submission, made accepted)
 		return submitted
 	}
 	// The execution cannot finish before it starts, so subscribing first avoids a read.
-	ended := s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
+	ended := s.Hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
 	defer ended.Close()
-	s.startReserved(ctx, a, made.jobID)
+	s.startReserved(ctx, a, made.JobID)
 	if a.WaitFor == 0 {
 		return submitted
 	}
@@ -342,7 +336,10 @@ func (s *Service) startReserved(ctx context.Context, a submission, jobID int64) 
 	row := db.ExecutionStartManyRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
 		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: jobID,
-		Traceparent: traceparent(a.Traceparent), RepeatRule: string(a.repeat), OutcomeKnown: true,
+		RepeatRule: string(a.repeat), OutcomeKnown: true,
+	}
+	if a.Traceparent != "" {
+		row.Traceparent = &a.Traceparent
 	}
 	if a.run != uuid.Nil {
 		row.RunID = &a.run
@@ -350,13 +347,6 @@ func (s *Service) startReserved(ctx context.Context, a submission, jobID int64) 
 	if a.timeout > 0 {
 		row.TimeoutMs = &a.timeout
 	}
-	s.metrics.Started(a.Module, 0)
+	s.Metrics.Started(a.Module, 0)
 	s.local.start(context.WithoutCancel(ctx), row, a.nested)
-}
-
-func traceparent(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

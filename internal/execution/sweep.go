@@ -65,7 +65,7 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 	s.round(ctx, "stranded_parked", parkedEvery, s.reconcileParked)
 	s.round(ctx, "final_jobs", reconcileEvery, s.deleteFinalJobs)
 	s.round(ctx, "parked", unparkEvery, s.unpark)
-	s.round(ctx, "credit_periods", renewEvery, s.renew)
+	s.round(ctx, "credit_periods", renewEvery, func(ctx context.Context) (int, error) { return billing.Books{}.RenewDue(ctx, s.runner.DB) })
 	s.round(ctx, "backlog", countEvery, s.backlog)
 	s.round(ctx, keys, tidyEvery, s.tidy)
 	s.audit(ctx)
@@ -150,11 +150,6 @@ func (s *Sweeper) tidy(ctx context.Context) (deleted int, err error) {
 	}
 	s.due[keys] = s.runner.now()
 	return deleted, nil
-}
-
-// renew starts the next credit period of workspaces that are not in use.
-func (s *Sweeper) renew(ctx context.Context) (int, error) {
-	return billing.Books{}.RenewDue(ctx, s.runner.DB)
 }
 
 // backlog updates the metric of unfinished executions.

@@ -3,6 +3,7 @@ package callback
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -181,4 +182,26 @@ func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UU
 		page.Data = append(page.Data, present.CallbackAttempt(row))
 	}
 	return page, nil
+}
+
+// Exhausted is a callback that was never delivered and is not sent again.
+type Exhausted struct {
+	ExecutionID uuid.UUID
+	URL         string
+	Attempts    int32
+	LastAt      *time.Time
+	LastError   json.RawMessage
+}
+
+// Exhausted returns the newest callbacks of a workspace that were never delivered and are not sent
+// again.
+func (s *Service) Exhausted(ctx context.Context, workspaceID uuid.UUID, limit int) (all []Exhausted, err error) {
+	rows, err := db.New().CallbackListExhausted(ctx, s.db, db.CallbackListExhaustedParams{WorkspaceID: workspaceID, MaxRows: int32(limit)})
+	if err != nil {
+		return nil, fmt.Errorf("list exhausted callbacks: %w", err)
+	}
+	for _, row := range rows {
+		all = append(all, Exhausted{ExecutionID: row.ExecutionID, URL: row.URL, Attempts: row.AttemptCount, LastAt: row.LastAttemptAt, LastError: row.LastError})
+	}
+	return all, nil
 }

@@ -5,8 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os/exec"
+	"runtime"
 	"strings"
 
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
@@ -23,15 +28,16 @@ func (c *versionCommand) Run(s *session) error {
 // whoamiCommand prints the workspace and the key of the credentials.
 type whoamiCommand struct{ target }
 
-func (c *whoamiCommand) Run(s *session) error {
-	return c.printGot(s, workspacePath, "Workspace=name", "Workspace ID=id", "Plan=plan", "Key=apiKey.label", "Key ID=apiKey.id", "Workflows=apiKey.allowedWorkflowIds")
+func (c *whoamiCommand) Run(s caller) error {
+	raw, err := s.get(workspacePath)
+	return s.printAnswer(raw, err, "Workspace=name", "Workspace ID=id", "Plan=plan", "Key=apiKey.label", "Key ID=apiKey.id", "Workflows=apiKey.allowedWorkflowIds")
 }
 
 // creditsCommand prints the credits of the workspace.
 type creditsCommand struct{ target }
 
-func (c *creditsCommand) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, workspacePath)
+func (c *creditsCommand) Run(s caller) error {
+	raw, err := s.get(workspacePath)
 	return s.printAnswer(at(raw, "credits"), err, "Available=availableCredits", "Of the plan=planCredits", "Paid=paidCredits", "Reserved=reservedCredits",
 		"Used this month=usedThisMonth", "Plan=plan", "Per month=monthlyCredits", "Next reset=nextResetAt")
 }
@@ -39,16 +45,16 @@ func (c *creditsCommand) Run(s *session) error {
 // usageCommand prints what the workspace used this month.
 type usageCommand struct{ target }
 
-func (c *usageCommand) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, workspacePath)
+func (c *usageCommand) Run(s caller) error {
+	raw, err := s.get(workspacePath)
 	return s.printAnswer(at(raw, "credits"), err, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
 }
 
 // limitsCommand prints the rate limits, and what is left of each.
 type limitsCommand struct{ target }
 
-func (c *limitsCommand) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, "/v1/sdk/limits")
+func (c *limitsCommand) Run(s caller) error {
+	raw, err := s.get("/v1/sdk/limits")
 	if err != nil {
 		return err
 	}
@@ -75,12 +81,7 @@ type apiCommand struct {
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key changes nothing more."`
 }
 
-// Help returns the additional text of --help.
-func (c *apiCommand) Help() string {
-	return "The request goes to the base URL of the credentials. Redirects are not followed."
-}
-
-func (c *apiCommand) Run(s *session) error {
+func (c *apiCommand) Run(s caller) error {
 	if c.Path == "" {
 		c.Method, c.Path = http.MethodGet, c.Method
 		if c.Body != "" {
@@ -97,11 +98,7 @@ func (c *apiCommand) Run(s *session) error {
 			return err
 		}
 	}
-	weft, err := c.caller(s)
-	if err != nil {
-		return err
-	}
-	raw, err := weft.ask(s, strings.ToUpper(c.Method), path.RequestURI(), body, idempotencyHeader(c.IdempotencyKey))
+	raw, err := s.ask(strings.ToUpper(c.Method), path.RequestURI(), body, idempotencyHeader(c.IdempotencyKey))
 	if err != nil {
 		return err
 	}
@@ -112,4 +109,62 @@ func (c *apiCommand) Run(s *session) error {
 		_, err := out.Write(raw)
 		return err
 	})
+}
+
+// openCommand opens a page of the console in the browser.
+type openCommand struct {
+	target
+	RunID uuid.UUID `arg:"" optional:"" name:"run" help:"ID of a run, to open its page instead of the page of all runs."`
+	Last  bool      `help:"Open the page of the run that was started last."`
+	Print bool      `help:"Print the address instead of opening it. This is the default if the output is not a terminal."`
+}
+
+func (c *openCommand) Run(s caller) error {
+	if c.RunID != uuid.Nil || c.Last {
+		var err error
+		if c.RunID, err = s.oneOrLast(runsPath, "run", c.RunID, c.Last); err != nil {
+			return err
+		}
+		if _, err := s.get(runsPath + "/" + c.RunID.String() + "?stages=none"); err != nil { // it may not exist
+			return err
+		}
+	}
+	page, err := consolePage(s.credentials, c.RunID)
+	if err != nil {
+		return usage("--base-url: %w", err)
+	}
+	if terminal(s.stdout) && !c.Print && s.tabular() && s.browse(page) {
+		s.note("Opened %s", page)
+		return nil
+	}
+	return s.printText(page, map[string]string{"url": page})
+}
+
+// consolePage returns the address of the console's page of a run, or of all runs if runID is zero.
+func consolePage(of client.Credentials, runID uuid.UUID) (string, error) {
+	base, err := client.ParseBase(of.BaseURL)
+	if err != nil {
+		return "", err
+	}
+	page := base.JoinPath("console", of.WorkspaceID.String(), "runs")
+	if runID != uuid.Nil {
+		page = page.JoinPath(runID.String())
+	}
+	return page.String(), nil
+}
+
+// browse opens an address in the browser of $BROWSER, else in the default browser. It reports whether
+// one was started.
+func (s *session) browse(address string) bool {
+	program := s.getenv("BROWSER")
+	switch {
+	case program != "":
+	case runtime.GOOS == "darwin":
+		program = "open"
+	case s.getenv("DISPLAY")+s.getenv("WAYLAND_DISPLAY") != "":
+		program = "xdg-open"
+	default:
+		return false
+	}
+	return exec.CommandContext(s.ctx, program, address).Run() == nil
 }

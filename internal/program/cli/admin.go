@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
@@ -35,7 +36,7 @@ type adminCredits struct {
 }
 
 // Run grants the credits.
-func (c *adminCredits) Run(s *session) error {
+func (c *adminCredits) Run(s *session, pool *pgxpool.Pool) error {
 	amount, err := credit.Parse(c.Amount)
 	if err != nil {
 		return err
@@ -44,11 +45,6 @@ func (c *adminCredits) Run(s *session) error {
 	if reference == "" {
 		reference = "by hand " + time.Now().UTC().Format(time.RFC3339Nano)
 	}
-	pool, done, err := c.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
 	id, err := findWorkspace(s.ctx, pool, c.Workspace)
 	if err != nil {
 		return err
@@ -86,7 +82,7 @@ type adminPlanSet struct {
 }
 
 // Run sets the plan.
-func (c *adminPlanSet) Run(s *session) error {
+func (c *adminPlanSet) Run(s *session, pool *pgxpool.Pool) error {
 	p := billing.Plan{Name: plan.Name(c.Plan), RPS: c.RPS, RPH: c.RPH, Waits: c.Waits, Streams: c.Streams}
 	var err error
 	if p.Credits, err = ownCredits("--credits", c.Credits); err != nil {
@@ -101,11 +97,6 @@ func (c *adminPlanSet) Run(s *session) error {
 		}
 		p.Storage = new(*c.Storage << 30)
 	}
-	pool, done, err := c.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
 	if p.WorkspaceID, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
 		return err
 	}
@@ -137,9 +128,9 @@ type adminSuspend struct {
 }
 
 // Run suspends the workspace.
-func (c *adminSuspend) Run(s *session) error {
-	return c.change(s, c.Workspace, "Workspace %s can start no executions or runs. Accepted work continues. To undo this, run weft admin resume.", "Workspace %s is already suspended; nothing was changed.",
-		func(conn postgres.DB, id uuid.UUID) (bool, error) { return billing.Suspend(s.ctx, conn, id, c.Reason) })
+func (c *adminSuspend) Run(s *session, pool *pgxpool.Pool) error {
+	return change(s, pool, c.Workspace, "Workspace %s can start no executions or runs. Accepted work continues. To undo this, run weft admin resume.", "Workspace %s is already suspended; nothing was changed.",
+		func(id uuid.UUID) (bool, error) { return billing.Suspend(s.ctx, pool, id, c.Reason) })
 }
 
 type adminResume struct {
@@ -148,23 +139,18 @@ type adminResume struct {
 }
 
 // Run ends the suspension.
-func (c *adminResume) Run(s *session) error {
-	return c.change(s, c.Workspace, "Workspace %s can start executions and runs again.", "Workspace %s is not suspended; nothing was changed.",
-		func(conn postgres.DB, id uuid.UUID) (bool, error) { return billing.EndSuspension(s.ctx, conn, id) })
+func (c *adminResume) Run(s *session, pool *pgxpool.Pool) error {
+	return change(s, pool, c.Workspace, "Workspace %s can start executions and runs again.", "Workspace %s is not suspended; nothing was changed.",
+		func(id uuid.UUID) (bool, error) { return billing.EndSuspension(s.ctx, pool, id) })
 }
 
 // change calls fn for the workspace with that name or ID, and prints done or, if nothing changed, same.
-func (d *database) change(s *session, nameOrID, done, same string, fn func(postgres.DB, uuid.UUID) (changed bool, err error)) error {
-	pool, closePool, err := d.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer closePool()
+func change(s *session, pool *pgxpool.Pool, nameOrID, done, same string, fn func(uuid.UUID) (changed bool, err error)) error {
 	id, err := findWorkspace(s.ctx, pool, nameOrID)
 	if err != nil {
 		return err
 	}
-	changed, err := fn(pool, id)
+	changed, err := fn(id)
 	if err != nil {
 		return err
 	}
@@ -204,4 +190,65 @@ func rate(own *int32, of int) string {
 		return "unlimited"
 	}
 	return strconv.Itoa(of)
+}
+
+// auditCommand checks every posting. It can run while the service is running. It can also create
+// checkpoints for the hourly audits, and resume workspaces that were stopped because of wrong
+// credits once the credits are correct again.
+type auditCommand struct {
+	database
+	Workspace string `arg:"" optional:"" help:"Name or ID of the workspace. Default: all workspaces."`
+	Renew     bool   `name:"renew-checkpoints" help:"Recompute the checkpoints of the workspace from its current postings. Use this flag only after you know why the postings differ from the checkpoint."`
+}
+
+// wrongRow is a row that the audit found wrong.
+type wrongRow struct {
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	Row         string    `json:"row"`
+	Problem     string    `json:"problem"`
+}
+
+// Run prints every incorrect row, one per line. The exit code is 1 if there are any.
+func (c *auditCommand) Run(s *session, pool *pgxpool.Pool) error {
+	var of uuid.UUID
+	var err error
+	if c.Workspace != "" {
+		if of, err = findWorkspace(s.ctx, pool, c.Workspace); err != nil {
+			return err
+		}
+	}
+	if c.Renew {
+		if of == uuid.Nil {
+			return errors.New("--renew-checkpoints needs a workspace")
+		}
+		if err := billing.RenewCheckpoints(s.ctx, pool, of); err != nil {
+			return err
+		}
+	}
+	auditing := s.wait("Auditing the credits")
+	broken, workspaces, incomplete := billing.Audit(s.ctx, pool, of)
+	auditing.end()
+	wrongRows := make([]wrongRow, len(broken))
+	for i, drift := range broken {
+		wrongRows[i] = wrongRow{drift.WorkspaceID, drift.Row, drift.Problem}
+	}
+	if err := s.printAll(wrongRows, view{columns: "ROW=row PROBLEM=problem WORKSPACE=workspaceId"}); err != nil {
+		return err
+	}
+	resumed, err := billing.Resume(s.ctx, pool, of)
+	for _, id := range resumed {
+		s.note("The credits of workspace %s are correct again. The workspace can start new work.", id)
+	}
+	if err := errors.Join(incomplete, err); err != nil {
+		return err
+	}
+	if len(broken) > 0 {
+		return errors.New(counted(len(broken), "1 row is wrong", "%d rows are wrong"))
+	}
+	whose := counted(workspaces, "1 workspace", "%d workspaces")
+	if c.Workspace != "" {
+		whose = "Workspace " + c.Workspace
+	}
+	s.note("%s: every account is the sum of its postings, and every final execution was charged exactly once, for its usage.", whose)
+	return nil
 }

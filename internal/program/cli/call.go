@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -45,13 +44,6 @@ type callCommand struct {
 	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same execution."`
 }
 
-// Help returns the additional text of --help.
-func (c *callCommand) Help() string {
-	return "weft components get MODULE lists the fields. A dotted name sets a field of an object (headers.Accept=text/plain), " +
-		"and config.NAME a field of the config where the input has one of that name. A list is one value, in JSON. Secrets are better taken from a file, " +
-		"where no list of processes shows them."
-}
-
 func (c *callCommand) Run(s *session) error {
 	request, header, err := c.request(s)
 	if err != nil {
@@ -62,7 +54,7 @@ func (c *callCommand) Run(s *session) error {
 		return err
 	}
 	if len(c.Fields) > 0 {
-		if err := c.fill(s, weft, &request); err != nil {
+		if err := c.fill(weft, &request); err != nil {
 			return err
 		}
 	}
@@ -82,19 +74,19 @@ func (c *callCommand) Run(s *session) error {
 	}
 	s.note("%s  %s  %s", record.ID, record.Module, record.Status)
 	if c.Stream && !record.Status.Terminal() {
-		if record, raw, err = follow(s, weft, record.ID); err != nil {
+		if record, raw, err = weft.follow(record.ID); err != nil {
 			return err
 		}
 	}
-	return finish(s, record, raw, time.Since(start))
+	return s.finish(record, raw, time.Since(start))
 }
 
 // finish prints the output of an execution, and its result.
-func finish(s *session, record api.ComponentExecution, raw []byte, took time.Duration) error {
+func (s *session) finish(record api.ComponentExecution, raw []byte, took time.Duration) error {
 	if err := s.print(raw, func(out io.Writer) error { return printOutput(out, record.Output) }); err != nil {
 		return err
 	}
-	return conclude(s, record, took)
+	return s.conclude(record, took)
 }
 
 // printOutput prints an output unless it is missing.
@@ -164,8 +156,8 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 
 // fill sets the fields of the command line in the request, according to the service's schemas of the
 // component.
-func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponentRequest) error {
-	one, _, err := weft.component(s, request.Module)
+func (c *callCommand) fill(s caller, request *api.ExecuteComponentRequest) error {
+	one, _, err := s.component(request.Module)
 	if err != nil {
 		return c.suggest(err)
 	}
@@ -198,40 +190,38 @@ func readObject(flag, text string, stdin io.Reader) (json.RawMessage, error) {
 }
 
 // follow prints each change until the execution is final, and returns its record.
-func follow(s *session, weft caller, executionID uuid.UUID) (record api.ComponentExecution, raw json.RawMessage, err error) {
+func (s caller) follow(executionID uuid.UUID) (record api.ComponentExecution, raw json.RawMessage, err error) {
 	waiting := s.wait("Waiting for execution %s", executionID)
 	defer waiting.end()
 	last := status.ExecutionCreated
-	err = followStream(s, func() iter.Seq2[api.ComponentExecutionEvent, error] { return weft.Stream(s.ctx, executionID) }, func(event api.ComponentExecutionEvent) {
+	err = followStream(s.session, func() iter.Seq2[api.ComponentExecutionEvent, error] { return s.Stream(s.ctx, executionID) }, func(event api.ComponentExecutionEvent) {
 		if event.Status != last {
 			last = event.Status
 			s.note("%s  %s  %s", executionID, event.Module, event.Status)
 		}
 	})
 	if err == nil {
-		record, raw, err = weft.Get(s.ctx, executionID)
+		record, raw, err = s.Get(s.ctx, executionID)
 	}
-	return record, raw, s.explain(err, weft.credentials)
+	return record, raw, s.explain(err, s.credentials)
 }
 
 // networkHint is the hint for rejected addresses.
 const networkHint = "Weft reaches public addresses only. To allow other networks: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS."
 
 // conclude prints the result.
-func conclude(s *session, record api.ComponentExecution, took time.Duration) error {
+func (s *session) conclude(record api.ComponentExecution, took time.Duration) error {
 	took = took.Round(time.Millisecond)
 	switch record.Status {
 	case status.ExecutionCompleted:
 		s.note("COMPLETED in %v, usage %v", took, record.TotalUsage)
 		return nil
 	case status.ExecutionFailed:
-		var failure struct{ Code, Message string }
-		_ = json.Unmarshal(record.Error, &failure) // an error in another form is shown by the record
-		text := fmt.Sprintf("FAILED after %v: %s: %s", took, failure.Code, printable(failure.Message))
-		if failure.Code == component.CodeAddressBlocked {
-			text += "\n" + networkHint
+		failure := failureOf(record.Error)
+		if strings.HasPrefix(failure, component.CodeAddressBlocked+":") {
+			failure += "\n" + networkHint
 		}
-		return errors.New(text)
+		return fmt.Errorf("FAILED after %v: %s", took, failure)
 	}
 	s.note("%s after %v; the execution continues (--stream waits until it is final)", record.Status, took)
 	return nil
@@ -240,4 +230,69 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 // isBlockedCallback reports whether a problem is a callbackUrl in a network that Weft may not reach.
 func isBlockedCallback(fault api.ProblemDetail) bool {
 	return fault.Pointer == "/callbackUrl" && (strings.Contains(fault.Message, "public addresses only") || strings.Contains(fault.Message, "must be https"))
+}
+
+// executionsCommand works on the executions of single components.
+type executionsCommand struct {
+	List           executionsList   `cmd:"" help:"List the executions, newest first."`
+	Get            executionsGet    `cmd:"" help:"Print the record of an execution."`
+	Watch          executionsWatch  `cmd:"" help:"Follow an execution until it finishes, and print its output."`
+	ReplayCallback executionsReplay `cmd:"" name:"replay-callback" help:"Send the callback of an execution again, if its delivery failed."`
+}
+
+// executionsPath is the path of executions.
+const executionsPath = componentsPath + "/executions"
+
+// oneExecution is the argument of commands on one execution.
+type oneExecution struct {
+	target
+	ID   uuid.UUID `arg:"" optional:"" name:"execution" help:"ID of the execution, or --last instead."`
+	Last bool      `help:"Use the execution that was started last."`
+}
+
+// resolve sets the ID of the execution.
+func (c *oneExecution) resolve(s caller) (err error) {
+	c.ID, err = s.oneOrLast(executionsPath, "execution", c.ID, c.Last)
+	return err
+}
+
+type executionsGet struct{ oneExecution }
+
+func (c *executionsGet) Run(s caller) error {
+	return s.printExecution(s.get(executionsPath + "/" + c.ID.String()))
+}
+
+// printExecution prints the record of an execution.
+func (s caller) printExecution(raw []byte, err error) error {
+	fields := []string{"Module=module", "Status=status", "Started=createdAt", "Updated=updatedAt", "Credits=totalUsage",
+		"Error=error.code", "Message=error.message", "Attempts=error.attempt", "ID=id", "Output=output"}
+	if s.cell(at(raw, "callback.url")) != "" {
+		fields = append(fields, "Callback=callback.url", "Signed=callback.signed", "Delivered=callback.deliveredAt",
+			"Deliveries tried=callback.attemptCount", "Last tried=callback.lastAttemptAt", "Last error=callback.lastError.message")
+	}
+	return s.printAnswer(raw, err, fields...)
+}
+
+// executionsWatch follows an execution. The exit code is 1 if it is FAILED.
+type executionsWatch struct{ oneExecution }
+
+func (c *executionsWatch) Run(s caller) error {
+	record, raw, err := s.follow(c.ID)
+	if err != nil {
+		return err
+	}
+	return s.finish(record, raw, record.UpdatedAt.Std().Sub(record.CreatedAt.Std()))
+}
+
+type executionsReplay struct {
+	oneExecution
+	Force bool `help:"Send the callback again even if it was delivered."`
+}
+
+func (c *executionsReplay) Run(s caller) error {
+	path := executionsPath + "/" + c.ID.String() + "/replay-callback"
+	if c.Force {
+		path += "?force=true"
+	}
+	return s.printExecution(s.ask(http.MethodPost, path, nil, nil))
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
@@ -139,25 +141,34 @@ func compareClocks(sentAt, dbTime time.Time, tolerance time.Duration) []finding 
 	return nil
 }
 
+// system opens the database as the workers do. It returns nil if that is not possible, which checkPostgres
+// reports.
+func (d *doctorCommand) system(ctx context.Context) *pgxpool.Pool {
+	dsn := d.DatabaseURL
+	if dsn == "" {
+		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
+	}
+	if dsn == "" {
+		return nil
+	}
+	pool, _ := postgres.Open(ctx, dsn, "doctor", postgres.System, 1)
+	return pool
+}
+
 // checkSealedValues checks whether the master keys open the stored values. If an error prevents
 // this check, an earlier check has reported it.
 func (d *doctorCommand) checkSealedValues(ctx context.Context, s *session) []finding {
-	dsn, ring, err := d.DatabaseURL, (*seal.Keyring)(nil), error(nil)
+	var ring *seal.Keyring
+	var err error
 	cure := "restart serve and work with the missing key in WEFT_MASTER_KEY, or in WEFT_MASTER_KEYS_OLD"
-	if dsn != "" || s.getenv("WEFT_MASTER_KEY") != "" {
+	if d.DatabaseURL != "" || s.getenv("WEFT_MASTER_KEY") != "" {
 		ring, err = app.KeyringFromEnv(s.environ)
 	} else {
 		ring, err = app.KeyFileOf(d.DataDir).Keyring()
 		cure = "put the missing key back into " + filepath.Join(d.DataDir, "master.key") + ", on a separate line"
 	}
-	if dsn == "" {
-		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
-	}
-	if err != nil || dsn == "" {
-		return nil
-	}
-	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.System, 1)
-	if err != nil {
+	pool := d.system(ctx)
+	if err != nil || pool == nil {
 		return nil
 	}
 	defer pool.Close()
@@ -194,15 +205,8 @@ func checkRoles(ctx context.Context, dsn string) finding {
 // checkCredits returns the errors that the last audit found, and whether the hourly audit is
 // complete.
 func (d *doctorCommand) checkCredits(ctx context.Context, _ *session) []finding {
-	dsn := d.DatabaseURL
-	if dsn == "" {
-		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
-	}
-	if dsn == "" {
-		return nil
-	}
-	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.System, 1)
-	if err != nil {
+	pool := d.system(ctx)
+	if pool == nil {
 		return nil
 	}
 	defer pool.Close()
@@ -259,11 +263,7 @@ func (d *doctorCommand) checkPorts(ctx context.Context, _ *session) []finding {
 
 // isWeft reports whether /healthz at the address responds as Weft does.
 func isWeft(ctx context.Context, address string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := get(ctx, "http://"+address+"/healthz")
 	if err != nil {
 		return false
 	}
@@ -273,7 +273,7 @@ func isWeft(ctx context.Context, address string) bool {
 }
 
 func (d *doctorCommand) checkService(ctx context.Context, s *session) []finding {
-	answer, err := d.get(ctx, s, "/readyz")
+	answer, err := get(ctx, d.baseURL(s)+"/readyz")
 	if err != nil {
 		return []finding{{silent, "nothing answers at " + d.baseURL(s), "start the service: " + d.cure("weft dev", "weft serve and weft work")}}
 	}
@@ -307,7 +307,7 @@ var cureOfReadiness = map[string]string{
 // checkClock compares this clock with the service's in whole seconds, as the service does with
 // timestamps.
 func (d *doctorCommand) checkClock(ctx context.Context, s *session) []finding {
-	answer, err := d.get(ctx, s, "/healthz")
+	answer, err := get(ctx, d.baseURL(s)+"/healthz")
 	if err != nil {
 		return []finding{{doubt, "not compared: the service does not answer", ""}}
 	}

@@ -16,11 +16,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 	"github.com/itchyny/gojq"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -50,7 +52,7 @@ type commands struct {
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
 	Hooks     hooksCommand     `cmd:"" help:"Manage hooks, which start runs of workflows when other services send deliveries."`
 
-	Open    openCommand    `cmd:"" help:"Open the page of the workspace in the browser."`
+	Open    openCommand    `cmd:"" help:"Open the console in the browser: all runs of the workspace, or one run."`
 	Profile profileCommand `cmd:"" help:"Manage profiles, which are named credentials."`
 	Whoami  whoamiCommand  `cmd:"" help:"Print the workspace and the key of your credentials."`
 	Credits creditsCommand `cmd:"" help:"Print the credits of the workspace."`
@@ -63,7 +65,7 @@ type commands struct {
 	Listen listenCommand `cmd:"" help:"Receive callbacks on this machine: show, check, reject or forward them."`
 
 	Proxy proxyCommand `cmd:"" help:"Run a local proxy that signs the requests that it forwards."`
-	Keys  keysCommand  `cmd:"" help:"Create, list and revoke API keys (directly in the service's database)."`
+	Keys  keysCommand  `cmd:"" help:"Create, list, rotate and revoke API keys (directly in the service's database)."`
 	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (directly in the service's database)."`
 	Audit auditCommand `cmd:"" help:"Check that the credits of each account match its postings and its usage."`
 
@@ -210,21 +212,31 @@ func understood(node *kong.Node, args []string) []string {
 // exit stops the parsing after --help and the like.
 type exit int
 
-// readDuration parses a duration. A number without a unit is in seconds.
+// readDuration parses a duration.
 func readDuration(ctx *kong.DecodeContext, into reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		text += "s"
-	}
-	took, err := time.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("%q is not a duration such as 15s or 2m", strings.TrimSuffix(text, "s"))
-	}
+	took, err := parseDuration(text)
 	into.SetInt(int64(took))
-	return nil
+	return err
+}
+
+// parseDuration parses a duration. A number without a unit is in seconds, and a day has 24 hours.
+func parseDuration(text string) (time.Duration, error) {
+	word := text
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		word += "s"
+	}
+	if days, err := strconv.ParseUint(strings.TrimSuffix(text, "d"), 10, 16); err == nil && strings.HasSuffix(text, "d") {
+		word = fmt.Sprintf("%dh", 24*days)
+	}
+	took, err := time.ParseDuration(word)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration such as 15s, 2h or 7d", text)
+	}
+	return took, nil
 }
 
 // negative matches a negative number, which the parser takes for a flag.
@@ -274,15 +286,39 @@ func Run(ctx context.Context, p Process) (code int) {
 	return exitCode(err)
 }
 
-// run runs the command. Only weft config check runs with faults in the files of --config.
+// run runs the command. Its Run method gets what it has parameters for: the session, a caller, or the pool
+// of a database. Only weft config check runs with faults in the files of --config.
 func (s *session) run(command *kong.Context) error {
 	if s.badFiles != nil && s.command.Target.Type() != reflect.TypeFor[configCheck]() {
 		return coded{s.badFiles, exitUsage}
 	}
-	if named, ok := s.command.Target.Addr().Interface().(interface{ resolve(s *session) error }); ok { // arguments that are names
-		if err := named.resolve(s); err != nil {
+	target, done := s.command.Target.Addr().Interface(), func() {}
+	defer func() { done() }()
+	service := sync.OnceValues(func() (caller, error) {
+		return target.(interface {
+			caller(s *session) (caller, error)
+		}).caller(s)
+	})
+	database := func() (*pgxpool.Pool, error) {
+		pool, stop, err := target.(interface {
+			open(ctx context.Context) (*pgxpool.Pool, func(), error)
+		}).open(s.ctx)
+		if err == nil {
+			done = stop
+		}
+		return pool, err
+	}
+	if named, ok := target.(interface{ resolve(s caller) error }); ok { // arguments that are names
+		weft, err := service()
+		if err == nil {
+			err = named.resolve(weft)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(command.BindToProvider(service), command.BindToProvider(database)); err != nil {
+		return err
 	}
 	return command.Run(s)
 }
@@ -300,7 +336,7 @@ func newParser(s *session, all *commands) (*kong.Kong, error) {
 	if s.getenv("DATABASE_URL") != "" { // used by serve, not by dev
 		addr, opsAddr = cmp.Or(s.getenv("WEFT_ADDR"), addr), cmp.Or(s.getenv("WEFT_OPS_ADDR"), opsAddr)
 	}
-	return kong.New(all,
+	parser, err := kong.New(all,
 		kong.Name("weft"),
 		kong.Description("Runs components and workflows, durably."),
 		kong.Writers(s.stdout, s.stderr),
@@ -320,4 +356,11 @@ func newParser(s *session, all *commands) (*kong.Kong, error) {
 			"version":      app.Version,
 		},
 	)
+	if err != nil {
+		return nil, err
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		leaf.Detail = details[leaf.Path()]
+	}
+	return parser, nil
 }

@@ -177,6 +177,7 @@ func TestUsage(t *testing.T) {
 		{"help by a command", []string{"help", "workflows", "push"}, 0, "Usage: weft workflows push", ""},
 		{"a wait without a unit", []string{"call", "M", "--wait=16"}, 2, "", "--wait must be from 0s to 15s"},
 		{"a wait that is not a duration", []string{"call", "M", "--wait=soon"}, 2, "", `"soon" is not a duration such as 15s`},
+		{"a time in the future", []string{"runs", "list", "--since=-2h"}, 2, "", `--since: "-2h" is neither a duration such as 2h or 7d, nor a time`},
 		{"an invalid expression", []string{"runs", "list", "--jq=.["}, 2, "", "--jq: "},
 		{"an unknown status", []string{"runs", "list", "--status=DONE"}, 2, "", "COMPLETED"},
 		{"a status in lower case", []string{"runs", "list", "--status=failed", "--credentials=nowhere"}, 3, "", "no credentials file"},

@@ -64,11 +64,6 @@ type componentsGet struct {
 	Module string `arg:"" help:"Name of the component, such as HASH."`
 }
 
-// Help returns the additional text of --help.
-func (c *componentsGet) Help() string {
-	return "A description ends with a weft call command that works."
-}
-
 func (c *componentsGet) Run(s *session) error { return c.describe(s, c.Module) }
 
 type componentsShort struct {
@@ -102,7 +97,7 @@ func (c *catalogued) print(s *session, fits func(api.Component) bool, missing st
 			all[i].Description = catalog.FirstSentence(all[i].Description)
 		}
 	}
-	return printAll(s, all, view{columns: "MODULE=module CATEGORY=category PRICE=price WHAT_IT_DOES=description"})
+	return s.printAll(all, view{columns: "MODULE=module CATEGORY=category PRICE=price WHAT_IT_DOES=description"})
 }
 
 // all returns the whole catalogue.
@@ -114,8 +109,12 @@ func (c *catalogued) all(s *session) ([]api.Component, error) {
 		}
 		return slices.Clone(own.All()), nil
 	}
-	all, _, err := list[api.Component](s, c.target, componentsPath, url.Values{}, size{All: true})
-	return all, offline(err)
+	weft, err := c.caller(s)
+	if err != nil {
+		return nil, offline(err)
+	}
+	all, _, err := list[api.Component](weft, componentsPath, url.Values{}, size{All: true})
+	return all, err
 }
 
 // offline adds the hint to use --offline to the error of missing credentials.
@@ -172,12 +171,12 @@ func (c *catalogued) one(s *session, name string) (one api.Component, raw []byte
 	if err != nil {
 		return one, nil, offline(err)
 	}
-	return weft.component(s, name)
+	return weft.component(name)
 }
 
 // component reads one entry of the service's catalogue.
-func (c caller) component(s *session, name string) (one api.Component, raw []byte, err error) {
-	raw, err = c.exchange(s, http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
+func (s caller) component(name string) (one api.Component, raw []byte, err error) {
+	raw, err = s.exchange(http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
 		err = unknownModule(problem, name)
 	}

@@ -8,9 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weft-automation/weft/conformance"
@@ -45,21 +43,6 @@ type conformCommand struct {
 	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"With --guests: data folder of weft dev (${default})."`
 }
 
-// Help returns the additional text of --help.
-func (c *conformCommand) Help() string {
-	return `Runs cases against a deployment and prints a table by part of the contract. THE CONTRACT is what every deployment owes. CHOICES are what the contract leaves open and Weft decided; a deployment that decided otherwise breaks nothing, unless --strict says so. Of each part the table knows one of these:
-
-PROVEN: a case saw it. FAILED: a case saw the contract broken; it speaks against all parts that it proves, and its message says which thing it was. OTHERWISE: a choice that was made otherwise. OPEN: a choice that no case came to, since something else was otherwise before. NOT JUDGED: a case failed because the deployment was too busy or the connection broke. NOT RUN: its cases need what this deployment or this command was not given; the list below the table says what, and how to give it. UNSEEN: no case is there for it, mostly since it cannot be seen from outside; the list says who proves it.
-
-A few cases that fail are run once more, alone: one that passes then is reported as UNSTEADY, which is a busy machine more often than a broken contract. A 429 or 503 is repeated after its Retry-After, for up to a minute. Ctrl-C ends it early and prints what is known by then.
-
---guests creates workspaces, keys and people for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. The workspaces stay there. At the end, also after Ctrl-C, the schedules, hooks and variables that the cases created are deleted, their workflows archived, their invitations and keys revoked, and their members removed. Executions and runs stay: use a workspace for tests, without limits (the plan enterprise).
-
-Cases about failing callbacks wait for the next attempt. Of a weft dev its --callback-schedule is known; of any other deployment it is taken to be that of production, unless --callback-schedule says otherwise. Where it is longer than ten seconds in all, its end is not waited for.
-
-The exit code is 0 when the contract is broken nowhere, 1 when it is, or when the run was broken off or could not begin, 2 when a flag was not understood, and 3 when the contract is broken nowhere but some part was not judged.`
-}
-
 // Validate rejects invalid combinations of flags.
 func (c *conformCommand) Validate() error {
 	for _, only := range c.Only {
@@ -77,11 +60,6 @@ func (c *conformCommand) Validate() error {
 
 func (c *conformCommand) Run(s *session) error {
 	options := conformance.Options{Only: c.Only, Soak: c.Soak}
-	junit, err := c.createJUnit()
-	if err != nil {
-		return err
-	}
-	defer junit.abandon()
 	target, done, err := c.newTarget(s)
 	if err != nil {
 		return err
@@ -108,7 +86,7 @@ func (c *conformCommand) Run(s *session) error {
 		return err
 	}
 	s.note("\nThe cases took %v.", time.Since(began).Round(100*time.Millisecond))
-	if err := junit.write(report, c.Strict); err != nil {
+	if err := c.writeJUnit(report); err != nil {
 		return err
 	}
 	switch {
@@ -159,43 +137,19 @@ func end(s *session, target *probe.Target) error {
 	return err
 }
 
-// junitFile is the file for the JUnit XML; nil: none.
-type junitFile struct{ file *os.File }
-
-// createJUnit creates the file before any case runs.
-func (c *conformCommand) createJUnit() (*junitFile, error) {
+// writeJUnit writes the file of --junit.
+func (c *conformCommand) writeJUnit(report conformance.Report) error {
 	if c.JUnit == "" {
-		return nil, nil
-	}
-	file, err := os.Create(c.JUnit)
-	if err != nil {
-		return nil, fmt.Errorf("--junit: %w", err)
-	}
-	return &junitFile{file}, nil
-}
-
-func (j *junitFile) write(report conformance.Report, strict bool) error {
-	if j == nil {
 		return nil
 	}
-	file := j.file
-	j.file = nil
-	if err := errors.Join(report.WriteJUnit(file, strict), file.Close()); err != nil {
+	file, err := os.Create(c.JUnit)
+	if err == nil {
+		err = errors.Join(report.WriteJUnit(file, c.Strict), file.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("--junit: %w", err)
 	}
 	return nil
-}
-
-// abandon removes the file if nothing was written, so that readers find no file instead of an empty
-// file.
-func (j *junitFile) abandon() {
-	if j == nil || j.file == nil {
-		return
-	}
-	if is, err := j.file.Stat(); err == nil && is.Mode().IsRegular() {
-		_ = os.Remove(j.file.Name())
-	}
-	_ = j.file.Close()
 }
 
 // newTarget returns the deployment as a target, with everything that the flags provide.
@@ -290,11 +244,7 @@ func (c *conformCommand) authority(s *session) (*probe.Authority, error) {
 // answers returns an error if the deployment cannot be tested at all.
 func (c *conformCommand) answers(s *session, target *probe.Target) error {
 	return probe.Run(s.ctx, target, func(t *probe.Trial) {
-		limit, told := reportedLimit(t)
-		if !told {
-			read := c.mustSucceed(t, probe.Request{Path: probe.Executions + "?limit=1"})
-			limit = perSecond(read.Header.Get("RateLimit-Policy"))
-		}
+		limit := reportedLimit(t)
 		t.Check(limit >= unlimited, "the workspace may make %d requests a second, which the cases go far beyond: use a workspace without limits (the plan enterprise)", limit)
 		c.mustSucceed(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())}) // needs credits
 	})
@@ -327,33 +277,15 @@ func (c *conformCommand) mustSucceed(t *probe.Trial, request probe.Request) prob
 // unlimited is a number of requests per second that the cases hardly reach.
 const unlimited = 100
 
-// reportedLimit returns the key's limit of requests per second as the deployment reports it, or
-// unlimited if the key has no limit. It runs before the cases, because a limiter that has lost its
-// store may omit the policy from responses.
-func reportedLimit(t *probe.Trial) (limit int, told bool) {
+// reportedLimit returns the key's limit of requests per second as the deployment reports it, or unlimited if
+// it reports none. The cases report what is wrong with the report.
+func reportedLimit(t *probe.Trial) int {
 	answer, err := t.Try(t.Context(), probe.Request{Path: "/v1/sdk/limits", Unchecked: true})
-	var limits struct {
-		RequestsPerSecond *struct{ Limit *int }
-	}
-	if err != nil || answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &limits) != nil || limits.RequestsPerSecond == nil {
-		return 0, false
-	}
-	if limits.RequestsPerSecond.Limit == nil {
-		return unlimited, true
-	}
-	return *limits.RequestsPerSecond.Limit, true
-}
-
-var inASecond = regexp.MustCompile(`"second";q=([0-9]{1,9})\b`)
-
-// perSecond returns the requests per second of a policy, or unlimited if it has no such limit.
-func perSecond(policy string) int {
-	match := inASecond.FindStringSubmatch(policy)
-	if match == nil {
+	var limits struct{ RequestsPerSecond struct{ Limit *int } }
+	if err != nil || answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &limits) != nil || limits.RequestsPerSecond.Limit == nil {
 		return unlimited
 	}
-	n, _ := strconv.Atoi(match[1])
-	return n
+	return *limits.RequestsPerSecond.Limit
 }
 
 // checkReachability checks whether the deployment reaches this machine, which many cases need.

@@ -182,21 +182,6 @@ func TestConformNeedsAWorkspaceWithoutLimits(t *testing.T) {
 		bare := broken(t, baseURL, func(answer *http.Response) { answer.Header.Del("RateLimit-Policy") })
 		eventually(t, limited, "--base-url="+bare)
 	})
-	t.Run("by the policy, where that view is not to be had", func(t *testing.T) {
-		for change, blind := range map[string]func(*http.Response){
-			"no such operation": func(answer *http.Response) { answer.StatusCode = http.StatusNotFound },
-			"another answer":    func(answer *http.Response) { rewrite(answer, `"requestsPerSecond"`, `"perSecond"`) },
-		} {
-			t.Run(change, func(t *testing.T) {
-				only := broken(t, baseURL, func(answer *http.Response) {
-					if answer.Request.URL.Path == "/v1/sdk/limits" {
-						blind(answer)
-					}
-				})
-				eventually(t, limited, "--base-url="+only)
-			})
-		}
-	})
 	run(t, environ, "", "admin", "plan", "set", "dev", "enterprise").check(t, 0, "", "")
 	eventually(t, "are answered 402 at ")
 }

@@ -2,10 +2,15 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/weft-automation/weft/internal/program/app"
 )
 
 // doctorCommand checks the setup of the user who runs it. It changes nothing and starts nothing.
@@ -48,15 +53,15 @@ type checked struct {
 	finding
 }
 
-// checks returns the checks in an order in which each check depends only on earlier checks.
-func (d *doctorCommand) checks() []struct {
+// check is a named check.
+type check struct {
 	name string
 	look func(context.Context, *session) []finding
-} {
-	return []struct {
-		name string
-		look func(context.Context, *session) []finding
-	}{
+}
+
+// checks returns the checks in an order in which each check depends only on earlier checks.
+func (d *doctorCommand) checks() []check {
+	return []check{
 		{"settings", d.checkSettings},
 		{"master key", d.checkMasterKey},
 		{"data folder", d.checkDataFolder},
@@ -113,9 +118,9 @@ func drawFindings(out io.Writer, all []checked) error {
 	return nil
 }
 
-// get requests an unauthenticated path of the service.
-func (d *doctorCommand) get(ctx context.Context, s *session, path string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL(s)+path, nil)
+// get requests an address without credentials.
+func get(ctx context.Context, address string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -128,4 +133,28 @@ func (d *doctorCommand) baseURL(s *session) string {
 		return c.BaseURL
 	}
 	return "http://" + d.Addr
+}
+
+// checkSettings reads the environment as `weft serve` and `weft work` would. `weft dev` uses flags
+// instead, so if DATABASE_URL is not set, checkSettings reports only unknown variables.
+func (d *doctorCommand) checkSettings(_ context.Context, s *session) []finding {
+	environ := s.environ
+	if s.getenv("DATABASE_URL") == "" {
+		key := make([]byte, 32)
+		rand.Read(key) //nolint:errcheck // crashes the program instead of failing
+		standIn := []string{"DATABASE_URL=postgres://x/x", "WEFT_MASTER_KEY=" + base64.StdEncoding.EncodeToString(key)}
+		environ = append(standIn, environ...)
+	}
+	cfg, err := app.ConfigFromEnv(environ)
+	if err == nil {
+		err = cfg.CheckConnections()
+	}
+	if err != nil {
+		var all []finding
+		for line := range strings.Lines(err.Error()) {
+			all = append(all, finding{wrong, strings.TrimSpace(line), "correct or unset the variable"})
+		}
+		return all
+	}
+	return []finding{{fine, "the environment is understood", ""}}
 }

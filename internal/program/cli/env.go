@@ -38,20 +38,20 @@ func variablePath(name string) (string, error) {
 
 type envList struct{ target }
 
-func (c *envList) Run(s *session) error {
-	variables, err := c.variables(s)
+func (c *envList) Run(s caller) error {
+	variables, err := s.variables()
 	if err != nil {
 		return err
 	}
-	return printAll(s, variables, view{
-		"NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
-		"No variables. Set one: weft env set NAME VALUE",
+	return s.printAll(variables, view{
+		columns: "NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
+		empty:   "No variables. Set one: weft env set NAME VALUE",
 	})
 }
 
 // variables returns all variables, by name.
-func (t target) variables(s *session) ([]api.EnvironmentVariable, error) {
-	all, _, err := list[api.EnvironmentVariable](s, t, environmentPath, url.Values{}, size{All: true})
+func (s caller) variables() ([]api.EnvironmentVariable, error) {
+	all, _, err := list[api.EnvironmentVariable](s, environmentPath, url.Values{}, size{All: true})
 	slices.SortFunc(all, func(a, b api.EnvironmentVariable) int { return cmp.Compare(a.Name, b.Name) })
 	return all, err
 }
@@ -61,11 +61,11 @@ type envGet struct {
 	Name string `arg:"" help:"Name of the variable."`
 }
 
-func (c *envGet) Run(s *session) error {
+func (c *envGet) Run(s caller) error {
 	if _, err := variablePath(c.Name); err != nil {
 		return err
 	}
-	all, err := c.variables(s)
+	all, err := s.variables()
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (c *envGet) Run(s *session) error {
 		}
 		return notFound("there is no variable %s%sTo list the variables: weft env list", c.Name, didYouMean(c.Name, names))
 	}
-	return printVariable(s, all[at])
+	return s.printVariable(all[at])
 }
 
 // named returns the index of a variable, or -1.
@@ -86,7 +86,7 @@ func named(all []api.EnvironmentVariable, name string) int {
 }
 
 // printVariable prints the value of a variable, or its record as JSON.
-func printVariable(s *session, one api.EnvironmentVariable) error {
+func (s *session) printVariable(one api.EnvironmentVariable) error {
 	return s.printAs(one, func(out io.Writer) error {
 		if one.Value == nil {
 			return coded{fmt.Errorf("%[1]s is secret, and secret values can't be read. To replace the value: weft env set %[1]s --secret", one.Name), exitRejected}
@@ -108,12 +108,7 @@ type envSet struct {
 	Description *string `placeholder:"TEXT" help:"Description of the variable. Default: no change."`
 }
 
-// Help returns the additional text of --help.
-func (c *envSet) Help() string {
-	return "A secret value is read from standard input, without the line break, or prompted for, because other users can see arguments. Runs that start from now on use the new value."
-}
-
-func (c *envSet) Run(s *session) error {
+func (c *envSet) Run(s caller) error {
 	path, err := variablePath(c.Name)
 	if err != nil {
 		return err
@@ -126,7 +121,7 @@ func (c *envSet) Run(s *session) error {
 		if request.Value = *c.Value; c.Secret != nil {
 			break
 		}
-		all, err := c.variables(s)
+		all, err := s.variables()
 		if err != nil {
 			return err
 		}
@@ -134,7 +129,7 @@ func (c *envSet) Run(s *session) error {
 			return usage("%[1]s is secret: don't pass its value as an argument, which other users can see. Pipe it to `weft env set %[1]s`, or add --no-secret if it isn't secret any more", c.Name)
 		}
 	default:
-		value, there, err := readHidden(s, "Value of "+c.Name)
+		value, there, err := readHidden(s.session, "Value of "+c.Name)
 		if err != nil {
 			return err
 		}
@@ -147,7 +142,7 @@ func (c *envSet) Run(s *session) error {
 		return usage("the value is not valid UTF-8")
 	}
 	var set api.EnvironmentVariable
-	raw, err := c.exchange(s, http.MethodPut, path, request, nil, &set)
+	raw, err := s.exchange(http.MethodPut, path, request, nil, &set)
 	if err != nil {
 		return err
 	}
@@ -189,10 +184,10 @@ type envUnset struct {
 	Name string `arg:"" help:"Name of the variable."`
 }
 
-func (c *envUnset) Run(s *session) error {
+func (c *envUnset) Run(s caller) error {
 	path, err := variablePath(c.Name)
 	if err != nil {
 		return err
 	}
-	return c.delete(s, path, "%s is deleted. Runs that have started keep the value.", c.Name)
+	return s.delete(path, "%s is deleted. Runs that have started keep the value.", c.Name)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
 // The exit codes. weft conform also exits with 3 if it could not judge everything.
@@ -65,7 +66,7 @@ func exitCode(err error) int {
 		return exitOfStatus(int(problem.Status))
 	}
 	if refused, ok := errors.AsType[*fault.Error](err); ok {
-		return exitOfFault(refused.Code)
+		return exitOfStatus(protocol.Status(refused))
 	}
 	if _, ok := errors.AsType[noWorkspace](err); ok {
 		return exitNotFound
@@ -79,21 +80,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// exitOfFault returns the exit code of a command that works on the database.
-func exitOfFault(code fault.Code) int {
-	switch code {
-	case fault.Unauthorized, fault.Forbidden:
-		return exitAuthentication
-	case fault.NotFound:
-		return exitNotFound
-	case fault.Unavailable:
-		return exitUnreachable
-	case fault.Internal:
-		return exitFailed
-	}
-	return exitRejected
-}
-
+// exitOfStatus returns the exit code for the HTTP status of a problem.
 func exitOfStatus(status int) int {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -145,7 +132,7 @@ func (c *helpCommand) Run(s *session) error {
 	for code, text := range meanings {
 		all[code] = meaning{code, text}
 	}
-	return printAll(s, all, view{columns: "EXIT_CODE=code MEANING=meaning"})
+	return s.printAll(all, view{columns: "EXIT_CODE=code MEANING=meaning"})
 }
 
 // failParse prints why the arguments are not valid, and returns the exit code. A group without a

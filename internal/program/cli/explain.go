@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"unicode"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/spelling"
 	"github.com/weft-automation/weft/internal/local/client"
@@ -29,6 +31,9 @@ func (s *session) explain(err error, credentials client.Credentials) error {
 		err = fmt.Errorf("%w\n%s", err, networkHint)
 	case problem.Reason != nil && *problem.Reason == "invalid_credentials" && !problem.Altered:
 		return fmt.Errorf("%w\nThe credentials are for %s. To use others, set --credentials FILE. To create a key there, run `weft keys create`; `weft dev` creates one at its next start", err, credentials)
+	}
+	if problem.Status == http.StatusNotFound && s.command != nil && s.command.Parent != nil && s.command.Parent.Type == kong.CommandNode {
+		err = fmt.Errorf("%w\nTo list the %s: weft %[2]s list", err, s.command.Parent.Name)
 	}
 	for i, one := range problem.Errors {
 		place := s.place(one.Pointer)

@@ -21,24 +21,24 @@ const hooksPath = "/v1/sdk/hooks"
 type hooksCommand struct {
 	List   hooksList   `cmd:"" help:"List the hooks, each with its last delivery."`
 	Create hooksCreate `cmd:"" help:"Create a hook: an address that another service calls to start runs of a workflow."`
-	Get    hooksGet    `cmd:"" help:"Print the record of a hook."`
+	Get    oneHook     `cmd:"" help:"Print the record of a hook."`
 	Update hooksUpdate `cmd:"" help:"Change the name or the verification of a hook."`
-	Pause  hooksPause  `cmd:"" help:"Pause a hook: reject deliveries until it is resumed."`
-	Resume hooksResume `cmd:"" help:"Resume a hook: accept deliveries again."`
-	Delete hooksDelete `cmd:"" help:"Delete a hook. Its address accepts no more deliveries."`
+	Pause  oneHook     `cmd:"" help:"Pause a hook: reject deliveries until it is resumed."`
+	Resume oneHook     `cmd:"" help:"Resume a hook: accept deliveries again."`
+	Delete oneHook     `cmd:"" help:"Delete a hook. Its address accepts no more deliveries."`
 }
 
 // hooksList prints the hooks, newest first.
 type hooksList struct{ ofWorkflows }
 
-func (c *hooksList) Run(s *session) error {
+func (c *hooksList) Run(s caller) error {
 	filter, err := c.filter(s)
 	if err != nil {
 		return err
 	}
-	return printList(s, c.target, hooksPath, filter, c.size, view{
-		"NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt|- REJECTED=lastRefusedAt|- REASON=lastRefusal TIMES=refusalCount ID=id",
-		"No hooks. Create one: " + createHook,
+	return s.printList(hooksPath, filter, c.size, view{
+		columns: "NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt|- REJECTED=lastRefusedAt|- REASON=lastRefusal TIMES=refusalCount ID=id",
+		empty:   "No hooks. Create one: " + createHook,
 	})
 }
 
@@ -77,25 +77,17 @@ type hooksCreate struct {
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
-// Help returns the additional text of --help.
-func (c *hooksCreate) Help() string {
-	return "The shared secret is read from standard input, without the line break, or prompted for, because other users can see arguments. Without --header and --standard-webhooks, the workflow's ON_WEBHOOK defines everything, including the secret."
-}
-
-func (c *hooksCreate) Run(s *session) error {
+func (c *hooksCreate) Run(s caller) error {
 	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused)}
 	if err := c.check(); err != nil {
 		return err
 	}
-	weft, err := c.caller(s)
-	if err != nil {
-		return err
-	}
-	if request.WorkflowID, err = c.workflow(s, c.Workflow); err != nil {
+	var err error
+	if request.WorkflowID, err = s.workflow(c.Workflow); err != nil {
 		return err
 	}
 	if c.Header != "" || c.StandardWebhooks {
-		secret, err := hookSecret(s)
+		secret, err := hookSecret(s.session)
 		if err != nil {
 			return err
 		}
@@ -104,7 +96,7 @@ func (c *hooksCreate) Run(s *session) error {
 		}
 	}
 	var made api.Hook
-	raw, err := weft.exchange(s, http.MethodPost, hooksPath, request, idempotencyHeader(c.IdempotencyKey), &made)
+	raw, err := s.exchange(http.MethodPost, hooksPath, request, idempotencyHeader(c.IdempotencyKey), &made)
 	if err != nil {
 		return err
 	}
@@ -113,27 +105,29 @@ func (c *hooksCreate) Run(s *session) error {
 			s.note("Warning: %s", printable(one.Message))
 		}
 	}
-	s.note("deliveries go to %s", strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
-	return c.printHook(s, raw)
+	s.note("deliveries go to %s", strings.TrimSuffix(s.credentials.BaseURL, "/")+made.Path)
+	return s.printHook(raw, nil)
 }
 
 // printHook prints a hook. Its table has the whole address for deliveries.
-func (t target) printHook(s *session, raw []byte) error {
+func (s caller) printHook(raw []byte, err error) error {
+	if err != nil {
+		return err
+	}
 	return s.print(raw, func(out io.Writer) error {
 		var hook struct {
 			api.Hook
 			Address string `json:"address"`
 		}
-		credentials, err := t.read(s)
-		if err := errors.Join(err, json.Unmarshal(raw, &hook)); err != nil {
+		if err := json.Unmarshal(raw, &hook); err != nil {
 			return err
 		}
-		hook.Address = strings.TrimSuffix(credentials.BaseURL, "/") + hook.Path
+		hook.Address = strings.TrimSuffix(s.credentials.BaseURL, "/") + hook.Path
 		addressed, err := strictjson.Encode(hook)
 		if err != nil {
 			return err
 		}
-		return t.drawNamed(s, out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Scheme=verification.scheme", "Header=verification.header",
+		return s.drawNamed(out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Scheme=verification.scheme", "Header=verification.header",
 			"Prefix=verification.prefix", "Algorithm=verification.algorithm", "Encoding=verification.encoding", "Delivery header=verification.deliveryHeader",
 			"Last delivery=lastAt", "Last run=lastRunId", "Last rejected=lastRefusedAt", "Reason=lastRefusal", "Rejected=refusalCount", "ID=id")
 	})
@@ -173,15 +167,15 @@ func (c verified) verification(secret *string) (*api.NewVerification, error) {
 	}, nil
 }
 
-// oneHook is the argument of commands on one hook.
+// oneHook is a command on one hook.
 type oneHook struct {
 	target
 	Hook string `arg:"" help:"Name or ID of the hook."`
 }
 
 // resolve sets the ID of the hook.
-func (c *oneHook) resolve(s *session) error {
-	id, err := c.find(s, hooksPath, "hook", c.Hook)
+func (c *oneHook) resolve(s caller) error {
+	id, err := s.find(hooksPath, "hook", c.Hook)
 	c.Hook = id.String()
 	return err
 }
@@ -189,32 +183,27 @@ func (c *oneHook) resolve(s *session) error {
 func (c oneHook) path() string { return hooksPath + "/" + c.Hook }
 
 // replace replaces the name, and what else the request sets.
-func (c oneHook) replace(s *session, request api.ReplaceHookRequest) error {
-	_, raw, err := replace(s, c.target, c.path(), func(one api.Hook) any {
+func (c oneHook) replace(s caller, request api.ReplaceHookRequest) error {
+	_, raw, err := replace(s, c.path(), func(one api.Hook) any {
 		if request.Name == nil {
 			request.Name = &one.Name
 		}
 		return request
 	})
-	if err != nil {
-		return err
-	}
-	return c.printHook(s, raw)
+	return s.printHook(raw, err)
 }
 
-// setStatus changes the status and nothing else.
-func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
-	return c.replace(s, api.ReplaceHookRequest{Status: &status})
-}
-
-type hooksGet struct{ oneHook }
-
-func (c *hooksGet) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, c.path())
-	if err != nil {
-		return err
+// Run does what the name of the command says.
+func (c *oneHook) Run(s caller) error {
+	switch s.command.Name {
+	case "pause":
+		return c.replace(s, api.ReplaceHookRequest{Status: new(api.TriggerStatusPAUSED)})
+	case "resume":
+		return c.replace(s, api.ReplaceHookRequest{Status: new(api.TriggerStatusACTIVE)})
+	case "delete":
+		return s.delete(c.path(), "%s is deleted. Runs that have started continue.", c.Hook)
 	}
-	return c.printHook(s, raw)
+	return s.printHook(s.get(c.path()))
 }
 
 type hooksUpdate struct {
@@ -224,12 +213,7 @@ type hooksUpdate struct {
 	NewSecret bool   `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
 }
 
-// Help returns the additional text of --help.
-func (c *hooksUpdate) Help() string {
-	return "What no flag names stays, but --header and --standard-webhooks set the whole verification, apart from the secret. The address of the hook stays the same."
-}
-
-func (c *hooksUpdate) Run(s *session) error {
+func (c *hooksUpdate) Run(s caller) error {
 	request := api.ReplaceHookRequest{Name: optional(c.Name)}
 	verifies := c.Header != "" || c.StandardWebhooks
 	if err := c.check(); err != nil {
@@ -240,7 +224,7 @@ func (c *hooksUpdate) Run(s *session) error {
 	case c.NewSecret && !verifies:
 		return usage("--new-secret needs --header or --standard-webhooks")
 	case c.NewSecret:
-		text, err := hookSecret(s)
+		text, err := hookSecret(s.session)
 		if err != nil {
 			return err
 		}
@@ -255,18 +239,4 @@ func (c *hooksUpdate) Run(s *session) error {
 		}
 	}
 	return c.replace(s, request)
-}
-
-type hooksPause struct{ oneHook }
-
-func (c *hooksPause) Run(s *session) error { return c.setStatus(s, api.TriggerStatusPAUSED) }
-
-type hooksResume struct{ oneHook }
-
-func (c *hooksResume) Run(s *session) error { return c.setStatus(s, api.TriggerStatusACTIVE) }
-
-type hooksDelete struct{ oneHook }
-
-func (c *hooksDelete) Run(s *session) error {
-	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.Hook)
 }

@@ -26,6 +26,7 @@ import (
 type keysCommand struct {
 	Create keysCreate `cmd:"" help:"Create a key and print it. The key is not shown again."`
 	List   keysList   `cmd:"" help:"List the keys of a workspace."`
+	Rotate keysRotate `cmd:"" help:"Create the successor of a key and print it. It is not shown again."`
 	Revoke keysRevoke `cmd:"" help:"Revoke a key permanently."`
 
 	RotateMaster keysRotateMaster `cmd:"" name:"rotate-master" help:"Re-encrypt stored secrets with the current master key."`
@@ -37,73 +38,110 @@ type inWorkspace struct {
 	Workspace string `default:"dev" placeholder:"NAME" help:"Name or ID of the workspace (${default})."`
 }
 
-type keysCreate struct {
+// issued has the flags for the credentials of a new key.
+type issued struct {
 	inWorkspace
-	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"Label of the key (${default})."`
-	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
-	NewWorkspace bool        `help:"Create the workspace if it does not exist."`
-	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
-	BaseURL      string      `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, for the credentials."`
-	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file with mode 0600, instead of stdout."`
+	BaseURL string `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, for the credentials."`
+	Out     string `placeholder:"FILE" help:"Write the credentials to a new file with mode 0600, instead of stdout."`
 }
 
-func (k *keysCreate) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
+// issue writes the credentials of the key that create creates in the workspace. It revokes a key whose
+// credentials can't be written.
+func (k *issued) issue(s *session, keys *auth.Keys, create func() (uuid.UUID, auth.Created, error)) (err error) {
+	write := func(text []byte) error {
+		return s.print(text, func(out io.Writer) error { return printJSON(out, text) })
 	}
-	defer done()
-	if k.Out == "" {
-		return k.create(s, pool, func(text []byte) error {
-			return s.print(text, func(out io.Writer) error { return printJSON(out, text) })
-		})
-	}
-	// Before the key is created, because a key that cannot be written is lost.
-	file, err := os.OpenFile(k.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the credentials: %w (no key was created)", err)
-	}
-	if err := k.create(s, pool, func(text []byte) error { return printJSON(file, text) }); err != nil {
-		file.Close()
-		_ = os.Remove(k.Out)
-		return err
-	}
-	return file.Close()
-}
-
-// create creates the key and passes its credentials to write.
-func (k *keysCreate) create(s *session, pool *pgxpool.Pool, write func([]byte) error) error {
-	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
-	if errors.Is(err, noWorkspace(k.Workspace)) && k.NewWorkspace {
-		if len(k.Workflows) > 0 {
-			return errors.New("--workflow: a new workspace has no workflows")
+	if k.Out != "" {
+		// Before the key is created, because a key that cannot be written is lost.
+		file, err := os.OpenFile(k.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("write the credentials: %w (no key was created)", err)
 		}
-		workspaceID, err = k.make(s.ctx, pool)
-		if err == nil && plan.Name(k.Plan).Terms().Monthly == 0 {
-			s.note("The new workspace has no credits yet. To grant credits: weft admin credits %s AMOUNT.", k.Workspace)
+		made := false
+		write = func(text []byte) error {
+			err := errors.Join(printJSON(file, text), file.Close())
+			made = err == nil
+			return err
 		}
+		defer func() {
+			if !made {
+				_, _ = file.Close(), os.Remove(k.Out)
+			}
+		}()
 	}
+	workspaceID, created, err := create()
 	if err != nil {
 		return k.explain(err)
-	}
-	keys := auth.NewKeys(pool)
-	created, err := keys.Create(s.ctx, auth.CreateParams{
-		WorkspaceID: workspaceID, Label: k.Label, AllowedWorkflowIDs: k.Workflows,
-	})
-	if err != nil {
-		return err
 	}
 	text, err := strictjson.Encode(client.Credentials{ //nolint:gosec // the purpose of the command is to show the secret once
 		BaseURL: k.baseURL(s), WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = write(text)
 	}
-	if err := write(text); err != nil {
+	if err != nil {
 		return revokeUndelivered(s.ctx, keys, workspaceID, created.KeyID, err)
 	}
 	s.note("Key %s of workspace %s. The secret is not shown again.", created.KeyID, k.Workspace)
+	if old := created.Replaces; old != nil {
+		s.note("The old key works until %s.", old.EndsAt.UTC().Format(time.DateTime))
+	}
 	return nil
+}
+
+type keysCreate struct {
+	issued
+	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"Label of the key (${default})."`
+	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
+	NewWorkspace bool        `help:"Create the workspace if it does not exist."`
+	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
+}
+
+func (k *keysCreate) Run(s *session, pool *pgxpool.Pool) error {
+	keys := auth.NewKeys(pool)
+	return k.issue(s, keys, func() (id uuid.UUID, created auth.Created, err error) {
+		id, err = findWorkspace(s.ctx, pool, k.Workspace)
+		if errors.Is(err, noWorkspace(k.Workspace)) && k.NewWorkspace {
+			if len(k.Workflows) > 0 {
+				return id, created, errors.New("--workflow: a new workspace has no workflows")
+			}
+			id, err = workspace.Create(s.ctx, pool, workspace.CreateParams{Name: k.Workspace, Plan: plan.Name(k.Plan)})
+			if err == nil && plan.Name(k.Plan).Terms().Monthly == 0 {
+				s.note("The new workspace has no credits yet. To grant credits: weft admin credits %s AMOUNT.", k.Workspace)
+			}
+		}
+		if err == nil {
+			created, err = keys.Create(s.ctx, auth.CreateParams{WorkspaceID: id, Label: k.Label, AllowedWorkflowIDs: k.Workflows})
+		}
+		return id, created, err
+	})
+}
+
+type keysRotate struct {
+	issued
+	oneKey
+	Overlap time.Duration `default:"24h" placeholder:"DURATION" help:"How long the old key keeps working, up to 7d (${default})."`
+}
+
+// maxOverlap is the longest overlap that the API accepts.
+const maxOverlap = 7 * 24 * time.Hour
+
+// Validate rejects an overlap that the API would reject.
+func (k *keysRotate) Validate() error {
+	if k.Overlap < 0 || k.Overlap > maxOverlap {
+		return fmt.Errorf("--overlap must be from 0s to 7d, got %v", k.Overlap)
+	}
+	return nil
+}
+
+func (k *keysRotate) Run(s *session, pool *pgxpool.Pool) error {
+	keys := auth.NewKeys(pool)
+	return k.issue(s, keys, func() (id uuid.UUID, created auth.Created, err error) {
+		if id, err = findWorkspace(s.ctx, pool, k.Workspace); err == nil {
+			created, err = keys.Rotate(s.ctx, auth.RotateParams{WorkspaceID: id, KeyID: k.KeyID.UUID, Overlap: k.Overlap})
+		}
+		return id, created, err
+	})
 }
 
 // revokeTimeout limits the revocation of a key that was not delivered.
@@ -121,7 +159,7 @@ func revokeUndelivered(ctx context.Context, keys *auth.Keys, workspaceID, id uui
 }
 
 // baseURL returns the base URL of the flag, else of weft dev's service, else the default of serve.
-func (k *keysCreate) baseURL(s *session) string {
+func (k *issued) baseURL(s *session) string {
 	if k.BaseURL != "" {
 		return k.BaseURL
 	}
@@ -131,10 +169,6 @@ func (k *keysCreate) baseURL(s *session) string {
 	const assumed = "http://127.0.0.1:8080"
 	s.note("The credentials contain the base URL %s. To set another base URL, use --base-url.", assumed)
 	return assumed
-}
-
-func (k *keysCreate) make(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
-	return workspace.Create(ctx, pool, workspace.CreateParams{Name: k.Workspace, Plan: plan.Name(k.Plan)})
 }
 
 // explain adds how to select a workspace if it was not found.
@@ -149,12 +183,7 @@ type keysList struct {
 	inWorkspace
 }
 
-func (k *keysList) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysList) Run(s *session, pool *pgxpool.Pool) error {
 	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if err != nil {
 		return k.explain(err)
@@ -167,9 +196,9 @@ func (k *keysList) Run(s *session) error {
 	for i, key := range keys {
 		listed[i] = listedKey{key, stateOf(key)}
 	}
-	return printAll(s, listed, view{
-		"LABEL=label KEY=hint STATE=state CREATED=createdAt REVOKED=revokedAt|- EXPIRES=expiresAt|- WORKFLOWS=allowedWorkflowIds|all ID=id",
-		"No keys. Create one: weft keys create --workspace " + k.Workspace,
+	return s.printAll(listed, view{
+		columns: "LABEL=label KEY=hint STATE=state CREATED=createdAt REVOKED=revokedAt|- EXPIRES=expiresAt|- WORKFLOWS=allowedWorkflowIds|all ID=id",
+		empty:   "No keys. Create one: weft keys create --workspace " + k.Workspace,
 	})
 }
 
@@ -192,9 +221,14 @@ func stateOf(key api.APIKey) string {
 
 func date(at timestamp.Time) string { return at.Std().UTC().Format(time.DateTime) }
 
+// oneKey is the argument of commands on one key.
+type oneKey struct {
+	KeyID keyID `arg:"" name:"key-id" help:"ID of the key: the column ID of weft keys list."`
+}
+
 type keysRevoke struct {
 	inWorkspace
-	KeyID keyID `arg:"" name:"key-id" help:"ID of the key: the column ID of weft keys list."`
+	oneKey
 }
 
 // keyID is the ID of a key, which is not the key itself.
@@ -208,12 +242,7 @@ func (id *keyID) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-func (k *keysRevoke) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysRevoke) Run(s *session, pool *pgxpool.Pool) error {
 	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if err != nil {
 		return k.explain(err)

@@ -39,13 +39,20 @@ func TestKeysCreateListRevoke(t *testing.T) {
 	if strings.Contains(listed.stdout, credentials.APIKey) || !strings.Contains(listed.stdout, "active") {
 		t.Errorf("list: %s", listed.stdout)
 	}
+	rotated := run(t, environ, "", "keys", "rotate", keyID, "--overlap=2d")
+	rotated.check(t, 0, `"workspaceId": "`+credentials.WorkspaceID.String(), "The old key works until 20")
+	run(t, environ, "", "keys", "list").check(t, 0, "  active  20", "")
+	run(t, environ, "", "keys", "rotate", keyID).check(t, 6, "", "was already rotated")
+	run(t, environ, "", "keys", "rotate", keyID, "--overlap=8d").check(t, 2, "", "--overlap must be from 0s to 7d")
+	_, after, _ = strings.Cut(rotated.stderr, "Key ")
+	keyID, _, _ = strings.Cut(after, " ")
 	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
 	run(t, environ, "", "keys", "list").check(t, 0, "  revoked  20", "")
 	run(t, environ, "", "keys", "revoke", "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 4, "", "weft: There is no")
 	run(t, environ, "", "keys", "create", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 6, "", "the workspace has no workflow 019aa5f2")
 	run(t, environ, "", "keys", "create", "--workspace=new", "--new-workspace", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "a new workspace has no workflows")
 	run(t, environ, "", "keys", "list", "--workspace=new").check(t, 4, "", `workspace "new" not found`)
-	if again := run(t, environ, "", "keys", "list"); strings.Count(again.stdout, "\n") != 2 {
+	if again := run(t, environ, "", "keys", "list"); strings.Count(again.stdout, "\n") != 3 {
 		t.Errorf("a rejected command created a key:\n%s", again.stdout)
 	}
 	run(t, environ, "", "keys", "revoke", "x").check(t, 2, "", "key-id")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,11 +45,6 @@ type listenCommand struct {
 	Timeout    time.Duration    `placeholder:"TIME" help:"Maximum time to wait for the deliveries, such as 30s."`
 	Expose     bool             `help:"Listen on an address that other machines can reach."`
 	Host       []string         `placeholder:"NAME" help:"Allowed host names in addition to the addresses of this machine, such as the host name of a tunnel."`
-}
-
-// Help returns the additional text of --help.
-func (c *listenCommand) Help() string {
-	return "Prints a line for each delivery and answers 204, or 401 if a secret is set and the signature is not valid. With --once or --count, the exit code is 0 if all deliveries arrived in time and were valid; failures injected by --fail do not count."
 }
 
 // Validate rejects invalid combinations of flags.
@@ -259,18 +255,12 @@ func escapeUnprintable(line string) string {
 
 // summary describes a delivery in one line.
 func summary(d receiver.Delivery) string {
-	or := func(text string) string {
-		if text == "" {
-			return "-"
-		}
-		return text
-	}
 	verdict := string(d.Signature)
 	if d.Signature == receiver.Bad {
 		verdict = "BAD"
 	}
 	parts := []string{
-		d.At.Std().Local().Format("15:04:05.000"), or(d.ExecutionID), or(d.Module), or(string(d.Status)),
+		d.At.Std().Local().Format("15:04:05.000"), cmp.Or(d.ExecutionID, "-"), cmp.Or(d.Module, "-"), cmp.Or(string(d.Status), "-"),
 		fmt.Sprintf("attempt %d", d.Attempt), "signature " + verdict, answered(d),
 	}
 	if d.Reason != "" {

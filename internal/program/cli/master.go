@@ -23,12 +23,7 @@ type keysRotateMaster struct {
 	database
 }
 
-func (k *keysRotateMaster) Run(s *session) error {
-	pool, done, err := k.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (k *keysRotateMaster) Run(s *session, pool *pgxpool.Pool) error {
 	if s.getenv("WEFT_MASTER_KEY") == "" {
 		return k.ofFolder(s, pool)
 	}
@@ -186,5 +181,5 @@ func listKeys(s *session, ring *seal.Keyring, report rotation.Report) (needed bo
 		}
 		all = append(all, key{print, processes, state})
 	}
-	return needed || strange > 0 || report.Left > 0, printAll(s, all, view{columns: "KEY=key PROCESSES=processes STATE=state"})
+	return needed || strange > 0 || report.Left > 0, s.printAll(all, view{columns: "KEY=key PROCESSES=processes STATE=state"})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/plan"
@@ -32,19 +33,8 @@ type adminOwner struct {
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
-// Help returns the additional text of --help.
-func (c *adminOwner) Help() string {
-	return "For an address that has an account, use --existing. A verified account keeps its password. " +
-		"If the address was never verified, nobody knows who chose the password, so the account gets a new password, and its sessions end. The " + passwordSource
-}
-
 // Run creates the owner.
-func (c *adminOwner) Run(s *session) error {
-	pool, done, err := c.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (c *adminOwner) Run(s *session, pool *pgxpool.Pool) error {
 	id, err := findWorkspace(s.ctx, pool, c.Workspace)
 	missing := errors.Is(err, noWorkspace(c.Workspace)) && c.NewWorkspace
 	if errors.Is(err, noWorkspace(c.Workspace)) && !missing {
@@ -103,16 +93,8 @@ type adminPassword struct {
 	Verified bool   `help:"Also record that the person who gets the password owns the address. The account may then join several workspaces."`
 }
 
-// Help returns the additional text of --help.
-func (c *adminPassword) Help() string { return "The " + passwordSource }
-
 // Run sets the password.
-func (c *adminPassword) Run(s *session) error {
-	pool, done, err := c.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (c *adminPassword) Run(s *session, pool *pgxpool.Pool) error {
 	password, err := readPassword(s)
 	if err != nil {
 		return err
@@ -127,9 +109,6 @@ func (c *adminPassword) Run(s *session) error {
 	}
 	return nil
 }
-
-// passwordSource says where the password is read from.
-const passwordSource = "password is the value of WEFT_ADMIN_PASSWORD. If this variable is not set, weft asks for the password on a terminal, and otherwise reads it from the first line of standard input. The password must have 12 to 256 characters."
 
 // readPassword reads the password from the environment, or else from a line of the input. On a
 // terminal the password is not echoed, and must be typed twice.

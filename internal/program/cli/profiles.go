@@ -107,7 +107,7 @@ func (c *profileList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return printAll(s, all, view{"NAME=name IN_USE=inUse URL=baseUrl WORKSPACE=workspaceId", "No profiles. Create one: weft profile add NAME .weft/credentials.json"})
+	return s.printAll(all, view{columns: "NAME=name IN_USE=inUse URL=baseUrl WORKSPACE=workspaceId", empty: "No profiles. Create one: weft profile add NAME .weft/credentials.json"})
 }
 
 type profileShow struct {
@@ -123,7 +123,8 @@ func (c *profileShow) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.printValue(one, "Name=name", "In use=inUse", "Base URL=baseUrl", "Workspace ID=workspaceId", "File=file")
+	raw, err := strictjson.Encode(one)
+	return s.printAnswer(raw, err, "Name=name", "In use=inUse", "Base URL=baseUrl", "Workspace ID=workspaceId", "File=file")
 }
 
 type profileAdd struct {

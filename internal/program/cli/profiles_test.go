@@ -60,8 +60,8 @@ func TestProfilesSelectTheCredentials(t *testing.T) {
 func TestOpenPrintsTheAddressWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("weft open sent a request") })
-	want := s.URL + "/settings/workspaces/019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"
+	want := s.URL + "/console/019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e/runs"
 	run(t, append(s.environ(), "BROWSER=false"), "", "open").check(t, 0, want+"\n", "")
-	run(t, s.environ(), "", "open", "--base-url=http://127.0.0.1:1/weft", "--jq=.url").check(t, 0, "http://127.0.0.1:1/weft/settings/workspaces/", "")
+	run(t, s.environ(), "", "open", "--base-url=http://127.0.0.1:1/weft", "--jq=.url").check(t, 0, "http://127.0.0.1:1/weft/console/", "")
 	run(t, s.environ(), "", "open", "--base-url=file:///etc/passwd").check(t, 2, "", "--base-url")
 }

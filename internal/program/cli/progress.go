@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -13,13 +12,13 @@ const (
 	redrawEvery = 100 * time.Millisecond // on a terminal
 	sayEvery    = 10 * time.Second       // elsewhere
 
-	progressWidth = 79 // no line wraps, so the number of lines drawn is known
-	progressLines = 12
+	progressWidth = 79 // the line doesn't wrap, so that it can be erased
+	eraseLine     = "\r\x1b[K"
 )
 
-// progress shows on stderr what a command waits for. A terminal gets lines that are redrawn. Other
-// outputs get a line every ten seconds. Until end is called, the session writes to stderr through
-// progress, so that no other output continues a line that will be redrawn.
+// progress shows on stderr what a command waits for. A terminal gets a line that is redrawn. Other outputs
+// get a line every ten seconds. Until end is called, the session writes to stderr through progress, so that
+// no other output continues a line that will be redrawn.
 type progress struct {
 	out   io.Writer
 	live  bool
@@ -27,11 +26,11 @@ type progress struct {
 	began time.Time
 	over  chan struct{}
 	done  sync.WaitGroup
-	end   func() // removes the lines; may be called again
+	end   func() // erases the line; may be called again
 
 	mu    sync.Mutex
-	lines []string
-	drawn int // lines on the screen
+	text  string
+	drawn bool // the line is on the screen
 }
 
 // wait starts to show what the command waits for.
@@ -43,9 +42,7 @@ func (s *session) wait(format string, args ...any) *progress {
 	p.end = sync.OnceFunc(func() {
 		close(p.over)
 		p.done.Wait()
-		if p.drawn > 0 {
-			_, _ = io.WriteString(p.out, p.erasure())
-		}
+		p.erase()
 		s.stderr = p.out
 	})
 	return p
@@ -68,31 +65,23 @@ func (p *progress) run() {
 	}
 }
 
-// show replaces the lines. They are written at the next tick.
-func (p *progress) show(lines ...string) {
+// show replaces the text. It is written at the next tick.
+func (p *progress) show(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lines = lines
+	p.text = text
 }
 
-// say writes the lines as one line now, except on a terminal.
+// say writes the text now, except on a terminal.
 func (p *progress) say() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.live && !p.quiet {
-		_, _ = fmt.Fprintln(p.out, p.line())
+		_, _ = fmt.Fprintln(p.out, p.text)
 	}
 }
 
-// line returns the lines as one line.
-func (p *progress) line() string {
-	if len(p.lines) < 2 {
-		return strings.Join(p.lines, "")
-	}
-	return p.lines[0] + ": " + strings.Join(p.lines[1:], ", ")
-}
-
-// tick writes the lines and the time since the start.
+// tick writes the text and the time since the start.
 func (p *progress) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,50 +89,27 @@ func (p *progress) tick() {
 	switch {
 	case p.quiet:
 	case p.live:
-		p.redraw(took)
+		end := fmt.Sprintf("  %.1f s", took.Seconds())
+		_, _ = io.WriteString(p.out, eraseLine+cut(p.text, progressWidth-len(end))+end)
+		p.drawn = true
 	default:
-		_, _ = fmt.Fprintf(p.out, "%s  %.0f s\n", p.line(), took.Seconds())
+		_, _ = fmt.Fprintf(p.out, "%s  %.0f s\n", p.text, took.Seconds())
 	}
 }
 
-func (p *progress) redraw(took time.Duration) {
-	var frame strings.Builder
-	frame.WriteString(p.erasure())
-	for i, line := range p.lines {
-		switch {
-		case i == 0:
-			line = fmt.Sprintf("%s  %.1f s", line, took.Seconds())
-		case i == progressLines-1 && len(p.lines) > progressLines:
-			line = "  ..."
-		default:
-			line = "  " + line
-		}
-		frame.WriteString(cut(line, progressWidth) + "\n")
-		if p.drawn++; p.drawn == progressLines {
-			break
-		}
-	}
-	_, _ = io.WriteString(p.out, frame.String())
-}
-
-// Write writes other output. On a terminal, the lines move below it at the next tick.
+// Write writes other output. On a terminal, the line moves below it at the next tick.
 func (p *progress) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.drawn > 0 {
-		_, _ = io.WriteString(p.out, p.erasure())
-	}
+	p.erase()
 	return p.out.Write(text)
 }
 
-// erasure returns the control sequence that removes the lines from the screen.
-func (p *progress) erasure() string {
-	if p.drawn == 0 {
-		return ""
+func (p *progress) erase() {
+	if p.drawn {
+		_, _ = io.WriteString(p.out, eraseLine)
 	}
-	text := fmt.Sprintf("\x1b[%dA\r\x1b[J", p.drawn)
-	p.drawn = 0
-	return text
+	p.drawn = false
 }
 
 // terminal reports whether a stream is a terminal.

@@ -62,18 +62,13 @@ type allowances []proxy.Rule
 
 var methodForm = regexp.MustCompile(`^(\*|[A-Z]+)$`)
 
-// Decode parses one --allow: METHOD and PATH as one argument or as two.
+// Decode parses one --allow.
 func (a *allowances) Decode(ctx *kong.DecodeContext) error {
 	var rule string
 	if err := ctx.Scan.PopValueInto("METHOD PATH", &rule); err != nil {
 		return err
 	}
-	method, pattern, both := strings.Cut(rule, " ")
-	if !both {
-		if err := ctx.Scan.PopValueInto("PATH", &pattern); err != nil {
-			return fmt.Errorf("--allow needs a method and a path: %w", err)
-		}
-	}
+	method, pattern, _ := strings.Cut(rule, " ")
 	pattern = strings.TrimSpace(pattern)
 	if _, err := path.Match(pattern, "/"); err != nil || !strings.HasPrefix(pattern, "/") || !methodForm.MatchString(method) {
 		return fmt.Errorf("--allow needs a method and a path, such as GET /v1/sdk/components/*, not %q %q", method, pattern)

@@ -192,7 +192,7 @@ func TestProxyRejectsWebPages(t *testing.T) {
 
 func TestProxyAllowRestrictsRequests(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
-	address, _ := startProxy(t, s, "--allow", "GET", "/v1/sdk/components/executions/*", "--allow", "POST /v1/sdk/components", "--allow=* /v1/any")
+	address, _ := startProxy(t, s, "--allow", "GET /v1/sdk/components/executions/*", "--allow", "POST /v1/sdk/components", "--allow=* /v1/any")
 	for line, want := range map[string]int{
 		"GET /v1/sdk/components/executions/x":            200,
 		"GET /v1/sdk/components/executions/x?a=b":        200,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/platform/quarantine"
@@ -26,12 +27,7 @@ type quarantineStatus struct {
 	List bool `help:"Also list each unfinished execution, unfinished run and due callback."`
 }
 
-func (q *quarantineStatus) Run(s *session) error {
-	pool, done, err := q.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (q *quarantineStatus) Run(s *session, pool *pgxpool.Pool) error {
 	status, err := quarantine.StatusOf(s.ctx, pool)
 	if err != nil {
 		return err
@@ -124,15 +120,10 @@ type quarantineBegin struct {
 	Reason string `default:"an operator began it" placeholder:"TEXT" help:"Reason, for the log and for weft quarantine status."`
 }
 
-func (q *quarantineBegin) Run(s *session) error {
+func (q *quarantineBegin) Run(s *session, pool *pgxpool.Pool) error {
 	if q.Reason == "" || len(q.Reason) > 500 {
 		return fmt.Errorf("--reason must have 1 to 500 bytes")
 	}
-	pool, done, err := q.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
 	begun, err := quarantine.Start(s.ctx, pool, q.Reason)
 	if err != nil {
 		return err
@@ -158,12 +149,7 @@ type quarantineRelease struct {
 // cancelReason is recorded on the runs that a release cancels.
 const cancelReason = "the database was restored from a backup in which this run had not finished"
 
-func (q *quarantineRelease) Run(s *session) error {
-	pool, done, err := q.open(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (q *quarantineRelease) Run(s *session, pool *pgxpool.Pool) error {
 	status, err := quarantine.StatusOf(s.ctx, pool)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -40,35 +41,88 @@ type workflowsList struct {
 	Status string `default:"" enum:",ACTIVE,PAUSED,ARCHIVED" placeholder:"STATUS" help:"Only workflows with this status: ACTIVE, PAUSED or ARCHIVED. Default: all workflows that are not archived."`
 }
 
-func (c *workflowsList) Run(s *session) error {
-	filter := url.Values{}
-	if c.Status != "" {
-		filter.Set("status", c.Status)
-	}
-	return printList(s, c.target, workflowsPath, filter, c.size, view{
-		"NAME=name STATUS=status VERSION=version UPDATED=updatedAt ID=id",
-		"No workflows. Create one: weft workflows new --from approval approval.yaml, then weft workflows push approval.yaml",
+func (c *workflowsList) Run(s caller) error {
+	return s.printList(workflowsPath, query("status", c.Status), c.size, view{
+		columns: "NAME=name STATUS=status VERSION=version UPDATED=updatedAt ID=id",
+		empty:   "No workflows. Create one: weft workflows new --from approval approval.yaml, then weft workflows push approval.yaml",
 	})
 }
 
 // runsList prints the runs, newest first.
 type runsList struct {
 	ofWorkflows
-	Status string `default:"" enum:",CREATED,EXECUTING,COMPLETED,FAILED,CANCELED" placeholder:"STATUS" help:"Only runs with this status: CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
+	created
+	Status  string `default:"" enum:",CREATED,EXECUTING,COMPLETED,FAILED,CANCELED" placeholder:"STATUS" help:"Only runs with this status: CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
+	Trigger string `default:"" enum:",API,SCHEDULE,WEBHOOK,RUN" placeholder:"TRIGGER" help:"Only runs that were started this way: API, SCHEDULE, WEBHOOK or RUN (by another run)."`
 }
 
-func (c *runsList) Run(s *session) error {
+func (c *runsList) Run(s caller) error {
 	filter, err := c.filter(s)
 	if err != nil {
 		return err
 	}
-	if c.Status != "" {
-		filter.Set("status", c.Status)
-	}
-	return printList(s, c.target, runsPath, filter, c.size, view{
-		"NAME=workflow STATUS=status STARTED=createdAt TOOK=TOOK CREDITS=totalUsage TRIGGER=trigger ID=id",
-		"No runs. Start one: " + startRun,
+	maps.Copy(filter, query("status", c.Status, "trigger", c.Trigger, "createdAfter", c.Since.text, "createdBefore", c.Until.text))
+	return s.printList(runsPath, filter, c.size, view{
+		columns: "NAME=workflow STATUS=status STARTED=createdAt TOOK=TOOK CREDITS=totalUsage TRIGGER=trigger ID=id",
+		empty:   "No runs. Start one: " + startRun,
+		first:   "CREDITS TRIGGER ID",
 	})
+}
+
+// executionsList prints the executions, newest first.
+type executionsList struct {
+	target
+	size
+	created
+	Module string `placeholder:"MODULE" help:"Only executions of this component."`
+	Status string `default:"" enum:",CREATED,EXECUTING,COMPLETED,FAILED" placeholder:"STATUS" help:"Only executions with this status: CREATED, EXECUTING, COMPLETED or FAILED."`
+}
+
+func (c *executionsList) Run(s caller) error {
+	filter := query("module", moduleName(c.Module), "status", c.Status, "createdAfter", c.Since.text, "createdBefore", c.Until.text)
+	return s.printList(executionsPath, filter, c.size, view{
+		columns: "MODULE=module STATUS=status STARTED=createdAt CREDITS=totalUsage CALLBACK=callback.deliveredAt|- ID=id",
+		empty:   "No executions. Start one: " + startExecution,
+		first:   "CALLBACK CREDITS ID",
+	})
+}
+
+// created has the flags that limit a list to a time.
+type created struct {
+	Since moment `placeholder:"DURATION|TIME" help:"Only what started at this time or later: a duration before now, such as 2h or 7d, or a time such as 2026-11-21 or 2026-11-21T10:00:00Z."`
+	Until moment `placeholder:"DURATION|TIME" help:"Only what started before this time: a duration before now, or a time."`
+}
+
+// moment is a time in the form of the API. All pages of a list use the same moment, even for a duration
+// before now.
+type moment struct{ text string }
+
+// UnmarshalText parses a time, or a duration before now. Times without a zone are in UTC, as in tables.
+func (m *moment) UnmarshalText(text []byte) error {
+	word := string(text)
+	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, word); err == nil {
+			m.text = at.UTC().Format(time.RFC3339Nano)
+			return nil
+		}
+	}
+	before, err := parseDuration(word)
+	if err != nil || before < 0 {
+		return fmt.Errorf("%q is neither a duration such as 2h or 7d, nor a time such as 2026-11-21 or 2026-11-21T10:00:00Z", word)
+	}
+	m.text = time.Now().Add(-before).UTC().Truncate(time.Second).Format(time.RFC3339)
+	return nil
+}
+
+// query returns the parameters of a request from names and values, without those that are empty.
+func query(pairs ...string) url.Values {
+	all := url.Values{}
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			all.Set(pair[0], pair[1])
+		}
+	}
+	return all
 }
 
 // ofWorkflows are the flags of lists that can be limited to one workflow.
@@ -78,31 +132,24 @@ type ofWorkflows struct {
 	Workflow string `placeholder:"WORKFLOW" help:"Only the items of this workflow: its name or ID."`
 }
 
-func (c ofWorkflows) filter(s *session) (url.Values, error) {
+func (c ofWorkflows) filter(s caller) (url.Values, error) {
 	if c.Workflow == "" {
 		return url.Values{}, nil
 	}
-	id, err := c.workflow(s, c.Workflow)
-	if err != nil {
-		return nil, err
-	}
-	return url.Values{"workflowId": {id.String()}}, nil
+	id, err := s.workflow(c.Workflow)
+	return query("workflowId", id.String()), err
 }
 
 // workflow returns the ID of a workflow: the ID itself, a name in the credentials file, or a name that
 // the service has.
-func (t target) workflow(s *session, text string) (uuid.UUID, error) {
+func (s caller) workflow(text string) (uuid.UUID, error) {
 	if id, err := uuid.Parse(text); err == nil {
 		return id, nil
 	}
-	credentials, err := t.read(s)
-	if err != nil {
-		return uuid.Nil, err
-	}
-	if id, named := credentials.Workflows[text]; named {
+	if id, named := s.credentials.Workflows[text]; named {
 		return id, nil
 	}
-	return t.find(s, workflowsPath, "workflow", text, slices.Sorted(maps.Keys(credentials.Workflows))...)
+	return s.find(workflowsPath, "workflow", text, slices.Sorted(maps.Keys(s.credentials.Workflows))...)
 }
 
 // item is an object of a list. Executions and runs have no name, and only workflows have a version.
@@ -114,11 +161,11 @@ type item struct {
 
 // find returns the ID of an object: the ID itself, or a name that one item of the list has. others are
 // further names to suggest.
-func (t target) find(s *session, path, kind, text string, others ...string) (uuid.UUID, error) {
+func (s caller) find(path, kind, text string, others ...string) (uuid.UUID, error) {
 	if id, err := uuid.Parse(text); err == nil {
 		return id, nil
 	}
-	found, all, err := t.named(s, path, kind, text)
+	found, all, err := s.named(path, kind, text)
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -132,8 +179,8 @@ func (t target) find(s *session, path, kind, text string, others ...string) (uui
 }
 
 // named returns the item of a list with a name, or nil, and all items.
-func (t target) named(s *session, path, kind, name string) (found *item, all []item, err error) {
-	all, _, err = list[item](s, t, path, url.Values{}, size{All: true})
+func (s caller) named(path, kind, name string) (found *item, all []item, err error) {
+	all, _, err = list[item](s, path, url.Values{}, size{All: true})
 	for i := range all {
 		if all[i].Name != name {
 			continue
@@ -147,7 +194,7 @@ func (t target) named(s *session, path, kind, name string) (found *item, all []i
 }
 
 // withWorkflowNames adds to each item the name of its workflow, or its ID if the name is unknown.
-func withWorkflowNames(s *session, t target, items []json.RawMessage) ([]json.RawMessage, error) {
+func (s caller) withWorkflowNames(items []json.RawMessage) ([]json.RawMessage, error) {
 	objects, names := make([]map[string]json.RawMessage, len(items)), map[string]json.RawMessage{}
 	for i, item := range items {
 		if err := json.Unmarshal(item, &objects[i]); err != nil {
@@ -164,7 +211,7 @@ func withWorkflowNames(s *session, t target, items []json.RawMessage) ([]json.Ra
 		return !slices.ContainsFunc(objects, func(one map[string]json.RawMessage) bool { return names[string(one["workflowId"])] == nil })
 	}
 	const most = 1000 // the names of older workflows aren't worth the requests
-	if _, _, err := listUntil(s, t, workflowsPath, url.Values{}, size{Limit: most}, known); err != nil {
+	if _, _, err := listUntil(s, workflowsPath, url.Values{}, size{Limit: most}, known); err != nil {
 		return nil, err
 	}
 	var err error
@@ -180,19 +227,15 @@ func withWorkflowNames(s *session, t target, items []json.RawMessage) ([]json.Ra
 }
 
 // list reads a list and reports whether there are more items.
-func list[T any](s *session, t target, path string, filter url.Values, size size) (all []T, more bool, err error) {
-	return listUntil(s, t, path, filter, size, func([]T) bool { return false })
+func list[T any](s caller, path string, filter url.Values, size size) (all []T, more bool, err error) {
+	return listUntil(s, path, filter, size, func([]T) bool { return false })
 }
 
 // listUntil reads a list, page by page, until enough returns true for the items so far. It reports whether
 // there are more items.
-func listUntil[T any](s *session, t target, path string, filter url.Values, size size, enough func([]T) bool) (all []T, more bool, err error) {
+func listUntil[T any](s caller, path string, filter url.Values, size size, enough func([]T) bool) (all []T, more bool, err error) {
 	if size.All {
 		size.Limit = math.MaxInt
-	}
-	weft, err := t.caller(s)
-	if err != nil {
-		return nil, false, err
 	}
 	for more = true; more && len(all) < size.Limit; {
 		filter.Set("limit", strconv.Itoa(min(maxPage, size.Limit-len(all))))
@@ -201,7 +244,7 @@ func listUntil[T any](s *session, t target, path string, filter url.Values, size
 			NextCursor string
 			HasMore    bool
 		}
-		if _, err := weft.exchange(s, http.MethodGet, path+"?"+filter.Encode(), nil, nil, &page); err != nil {
+		if _, err := s.exchange(http.MethodGet, path+"?"+filter.Encode(), nil, nil, &page); err != nil {
 			return nil, false, err
 		}
 		all, more = append(all, page.Data...), page.HasMore

@@ -33,7 +33,7 @@ type workflowsRun struct {
 	Input    string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
 }
 
-func (c *workflowsRun) Run(s *session) error {
+func (c *workflowsRun) Run(s caller) error {
 	request := api.TriggerWorkflowRequest{}
 	var err error
 	if request.Input, err = readObject("--input", c.Input, s.stdin); err != nil {
@@ -42,15 +42,11 @@ func (c *workflowsRun) Run(s *session) error {
 	if err := c.begin.validate(&request); err != nil {
 		return err
 	}
-	weft, err := c.caller(s)
+	workflowID, err := c.workflowID(s)
 	if err != nil {
 		return err
 	}
-	workflowID, err := c.workflowID(s, weft)
-	if err != nil {
-		return err
-	}
-	return c.start(s, weft, workflowID, request)
+	return c.start(s, workflowID, request)
 }
 
 // begin has the flags of commands that start a run.
@@ -72,29 +68,32 @@ func (c begin) validate(request *api.TriggerWorkflowRequest) error {
 }
 
 // start starts a run and prints what was accepted, or follows the run.
-func (c begin) start(s *session, weft caller, workflowID uuid.UUID, request api.TriggerWorkflowRequest) error {
+func (c begin) start(s caller, workflowID uuid.UUID, request api.TriggerWorkflowRequest) error {
 	var begun api.TriggerResult
-	raw, err := weft.exchange(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), request, idempotencyHeader(c.IdempotencyKey), &begun)
+	raw, err := s.exchange(http.MethodPost, workflowsPath+"/"+workflowID.String(), request, idempotencyHeader(c.IdempotencyKey), &begun)
 	if err != nil {
 		return err
 	}
 	if c.Watch {
 		s.note("run %s", begun.RunID)
-		return weft.watch(s, begun.RunID, 0)
+		return s.watch(begun.RunID, 0)
 	}
 	if err := s.printRecord(raw, "Run=runId"); err != nil {
 		return err
 	}
 	s.note("The run continues. To follow it: weft runs watch %s", begun.RunID)
+	if page, err := consolePage(s.credentials, begun.RunID); err == nil {
+		s.note("Watch it: %s", page)
+	}
 	return nil
 }
 
 // workflowID returns the ID of the workflow to run. It saves a file first.
-func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
+func (c *workflowsRun) workflowID(s caller) (uuid.UUID, error) {
 	if id, err := uuid.Parse(c.Workflow); err == nil {
 		return id, nil
 	}
-	if id, named := weft.credentials.Workflows[c.Workflow]; named {
+	if id, named := s.credentials.Workflows[c.Workflow]; named {
 		return id, nil
 	}
 	file, err := readWorkflow(c.Workflow, nil)
@@ -102,12 +101,12 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 		if isYAML(c.Workflow) || filepath.Ext(c.Workflow) == ".json" || filepath.Base(c.Workflow) != c.Workflow {
 			return uuid.Nil, usage("there is no file %s", c.Workflow)
 		}
-		return c.workflow(s, c.Workflow)
+		return s.workflow(c.Workflow)
 	}
 	if err != nil {
 		return uuid.Nil, err
 	}
-	saved, _, err := (&workflowsPush{target: c.target, Yes: c.Yes}).save(s, file, "change the name in the file")
+	saved, _, err := (&workflowsPush{Yes: c.Yes}).save(s, file, "change the name in the file")
 	return saved.ID, err
 }
 
@@ -129,20 +128,20 @@ type oneRun struct {
 }
 
 // resolve sets the ID of the run.
-func (c *oneRun) resolve(s *session) (err error) {
-	c.RunID, err = c.oneOrLast(s, runsPath, "run", c.RunID, c.Last)
+func (c *oneRun) resolve(s caller) (err error) {
+	c.RunID, err = s.oneOrLast(runsPath, "run", c.RunID, c.Last)
 	return err
 }
 
 // oneOrLast returns the ID of an argument or, for --last, of the first item of a list.
-func (t target) oneOrLast(s *session, path, kind string, id uuid.UUID, last bool) (uuid.UUID, error) {
+func (s caller) oneOrLast(path, kind string, id uuid.UUID, last bool) (uuid.UUID, error) {
 	if last == (id != uuid.Nil) {
 		return id, usage("pass the ID of the %s or --last", kind)
 	}
 	if !last {
 		return id, nil
 	}
-	all, _, err := list[item](s, t, path, url.Values{}, size{Limit: 1})
+	all, _, err := list[item](s, path, url.Values{}, size{Limit: 1})
 	if err == nil && len(all) == 0 {
 		err = notFound("there are no %ss. Start one: %s", kind, map[string]string{"run": startRun, "execution": startExecution}[kind])
 	}
@@ -155,22 +154,19 @@ func (t target) oneOrLast(s *session, path, kind string, id uuid.UUID, last bool
 // runsGet prints the record of a run.
 type runsGet struct{ oneRun }
 
-func (c *runsGet) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, runsPath+"/"+c.RunID.String())
+func (c *runsGet) Run(s caller) error { return s.printRun(s.get(runsPath + "/" + c.RunID.String())) }
+
+// printRun prints a run. Its table has the fields, the stages, the input and the output.
+func (s caller) printRun(raw []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	return c.printRun(s, raw)
-}
-
-// printRun prints a run. Its table has the fields, the stages, the input and the output.
-func (t target) printRun(s *session, raw []byte) error {
 	return s.print(raw, func(out io.Writer) error {
 		var run api.WorkflowRun
 		if err := json.Unmarshal(raw, &run); err != nil {
 			return fmt.Errorf("read the response: %w", err)
 		}
-		if err := t.drawNamed(s, out, raw, "Workflow=workflow", "Status=status", "Trigger=trigger", "Started=createdAt", "Took=TOOK", "Credits=totalUsage",
+		if err := s.drawNamed(out, raw, "Workflow=workflow", "Status=status", "Trigger=trigger", "Started=createdAt", "Took=TOOK", "Credits=totalUsage",
 			"Failed at=error.componentId", "Error=error.code", "Message=error.message", "Cancel requested=cancelRequestedAt", "Reason=cancelReason",
 			"Repeats run=rerunOf.runId", "Parent run=parentRunId", "ID=id"); err != nil {
 			return err
@@ -181,7 +177,7 @@ func (t target) printRun(s *session, raw []byte) error {
 		}
 		if len(stages.order) > 0 {
 			fmt.Fprintln(out)
-			if err := stages.print(s, out); err != nil {
+			if err := stages.print(s.session, out, failureOf(run.Error)); err != nil {
 				return err
 			}
 		}
@@ -192,13 +188,7 @@ func (t target) printRun(s *session, raw []byte) error {
 // runsWatch shows a run. Exit code 0 means that it is COMPLETED.
 type runsWatch struct{ oneRun }
 
-func (c *runsWatch) Run(s *session) error {
-	weft, err := c.caller(s)
-	if err != nil {
-		return err
-	}
-	return weft.watch(s, c.RunID, -1)
-}
+func (c *runsWatch) Run(s caller) error { return s.watch(c.RunID, -1) }
 
 // runsSignal sends a signal to a run.
 type runsSignal struct {
@@ -212,8 +202,8 @@ type runsSignal struct {
 // signalName matches the signal names that a path can contain.
 var signalName = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
 
-func (c *runsSignal) Run(s *session) error {
-	of := oneRun{target: c.target, Last: c.Last}
+func (c *runsSignal) Run(s caller) error {
+	of := oneRun{Last: c.Last}
 	var err error
 	if c.Last && c.Signal == "" {
 		c.Signal = c.RunID
@@ -232,7 +222,7 @@ func (c *runsSignal) Run(s *session) error {
 	}
 	path := runsPath + "/" + of.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
 	var kept api.RunSignal
-	raw, err := c.exchange(s, http.MethodPut, path, payload, nil, &kept)
+	raw, err := s.exchange(http.MethodPut, path, payload, nil, &kept)
 	if err != nil {
 		return err
 	}
@@ -268,13 +258,13 @@ type runsCancel struct {
 	Reason    string `placeholder:"TEXT" help:"Reason recorded on the run."`
 }
 
-func (c *runsCancel) Run(s *session) error {
+func (c *runsCancel) Run(s caller) error {
 	request := api.CancelWorkflowRunRequest{Reason: optional(c.Reason)}
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}
 	var run api.WorkflowRun
-	raw, err := c.exchange(s, http.MethodPut, runsPath+"/"+c.RunID.String()+"/cancellation", request, nil, &run)
+	raw, err := s.exchange(http.MethodPut, runsPath+"/"+c.RunID.String()+"/cancellation", request, nil, &run)
 	if err != nil {
 		return err
 	}
@@ -283,7 +273,7 @@ func (c *runsCancel) Run(s *session) error {
 	} else {
 		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", c.RunID)
 	}
-	return c.printRun(s, raw)
+	return s.printRun(raw, nil)
 }
 
 // runsRerun starts a run that repeats another one.
@@ -293,23 +283,14 @@ type runsRerun struct {
 	From uuid.UUID `name:"from-stage" placeholder:"ID" help:"ID of the stage from which on all stages run again. Default: only stages that did not complete, and all stages after them."`
 }
 
-// Help returns the additional text of --help.
-func (c *runsRerun) Help() string {
-	return "The new run has the input of the earlier run, and the current version of the workflow. Stages that completed are reused: they neither run nor cost again."
-}
-
-func (c *runsRerun) Run(s *session) error {
+func (c *runsRerun) Run(s caller) error {
 	request := api.TriggerWorkflowRequest{RerunOf: &api.GivenRunOrigin{RunID: c.RunID, FromStageID: optional(c.From)}}
 	if err := c.begin.validate(&request); err != nil {
 		return err
 	}
 	var earlier api.WorkflowRun
-	weft, err := c.caller(s)
-	if err != nil {
+	if _, err := s.exchange(http.MethodGet, runsPath+"/"+c.RunID.String()+"?stages=none", nil, nil, &earlier); err != nil {
 		return err
 	}
-	if _, err := weft.exchange(s, http.MethodGet, runsPath+"/"+c.RunID.String()+"?stages=none", nil, nil, &earlier); err != nil {
-		return err
-	}
-	return c.start(s, weft, earlier.WorkflowID, request)
+	return c.start(s, earlier.WorkflowID, request)
 }

@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -113,7 +116,14 @@ func TestExitCodeIsZeroOnlyForCompletedRuns(t *testing.T) {
 		}
 		got := run(t, s.environ(), "", "workflows", "watch", runID)
 		got.check(t, code, "", want)
-		got.check(t, code, "", "1 FAILED, 1 CANCELED  x2     200ms     3\nbody: UPSTREAM_ERROR: it said no\n")
+		got.check(t, code, "", "1 FAILED, 1 CANCELED  x2     200ms     3\n")
+		if n := strings.Count(got.stderr, "UPSTREAM_ERROR: it said no"); n != 1 {
+			t.Errorf("%s: the failure is printed %d times: %s", state, n, got.stderr)
+		}
+		got = run(t, s.environ(), "", "runs", "get", runID)
+		if n := strings.Count(got.stdout, "it said no"); n != 1 {
+			t.Errorf("%s: the failure is printed %d times: %s", state, n, got.stdout)
+		}
 		if items := "body: FAILED for item 0; CANCELED for item 1\n"; strings.Contains(run(t, s.environ(), "", "workflows", "watch", runID).stderr, items) == (state == "COMPLETED") {
 			t.Errorf("unexpected output of the items of a run that is %s", state)
 		}
@@ -134,14 +144,14 @@ func TestFailedRunPrintsTheStatusesOfItems(t *testing.T) {
 	}
 	stages = append(stages, stage("inner", "[0,7]", "CANCELED", "null", "2026-11-21T10:16:00.100Z"), stage("inner", "[0,8]", "CANCELED", "null", "2026-11-21T10:16:00.100Z"))
 	s := serve(t, running(runRecord("FAILED", "null", "null", stages...), runEvent(9, "FAILED", `{}`)))
-	run(t, s.environ(), "", "workflows", "watch", runID).check(t, 1, "", "\nsend: COMPLETED for items 0-2, 4; FAILED for item 3\n"+
-		"inner: COMPLETED for items 1.0, 1.2, 1.4, 1.6, 1.8, 1.10, 1.12, 1.14, 1.16, 1.18, 1.20, 1.22 and 18 more; CANCELED for items 0.7-0.8\n")
+	run(t, s.environ(), "", "workflows", "watch", runID).check(t, 1, "", "\nsend: COMPLETED for items 0, 1, 2, 4; FAILED for item 3\n"+
+		"inner: COMPLETED for items 1.0, 1.2, 1.4, 1.6, 1.8, 1.10, 1.12, 1.14, 1.16, 1.18, 1.20, 1.22, 1.24, 1.26, 1.28, 1.30, 1.32, 1.34, 1.36, 1.38 and 10 more; CANCELED for items 0.7, 0.8\n")
 }
 
 func TestWorkflowsAreRunByName(t *testing.T) {
 	s := serve(t, running(""))
 	s.nameWorkflow(t, "fanOut")
-	run(t, s.environ(), "", "run", "fanOut", "--idempotency-key=once", "-o", "json").check(t, 0, `"runId": "`+runID, "watch "+runID)
+	run(t, s.environ(), "", "run", "fanOut", "--idempotency-key=once", "-o", "json").check(t, 0, `"runId": "`+runID, "watch "+runID+"\nWatch it: "+s.URL+"/console/019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e/runs/"+runID+"\n")
 	if want := []string{"POST /v1/sdk/workflows/" + workflowID + ` {"input":{}}`}; !slices.Equal(s.seen(), want) || s.requests[0].Header.Get("Idempotency-Key") != "once" {
 		t.Errorf("requests %q", s.seen())
 	}
@@ -285,6 +295,50 @@ func TestListsReadSeveralPages(t *testing.T) {
 	}
 }
 
+// A page may be empty although there are more items. All pages have the same filters, even if one is a duration
+// before now.
+func TestListsAreFilteredByTheService(t *testing.T) {
+	t.Parallel()
+	page := 0
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		page++
+		fmt.Fprintf(w, `{"data":[%s],"nextCursor":"more","hasMore":%t}`, []string{"", "", record("FAILED", "null", "null")}[page%3], page%3 != 0)
+	})
+	for _, c := range []struct {
+		path  string
+		args  []string
+		query url.Values
+	}{
+		{"/v1/sdk/workflows/executions", []string{"runs", "list", "--trigger=schedule", "--status=failed", "--workflow=" + workflowID, "--until=2026-11-22 10:00:00"},
+			url.Values{"trigger": {"SCHEDULE"}, "status": {"FAILED"}, "workflowId": {workflowID}, "createdBefore": {"2026-11-22T10:00:00Z"}}},
+		{"/v1/sdk/components/executions", []string{"executions", "list", "--module=random-uuid", "--status=failed", "--until=2026-11-22T10:00:00.5+01:00"},
+			url.Values{"module": {"RANDOM_UUID"}, "status": {"FAILED"}, "createdBefore": {"2026-11-22T09:00:00.5Z"}}},
+	} {
+		before := len(s.seen())
+		run(t, s.environ(), "", append(c.args, "--since=7d", "--limit=2", "--jq=.[].status")...).check(t, 0, "FAILED\n", "")
+		var since string
+		for i, one := range s.seen()[before:] {
+			address, err := url.Parse(strings.TrimPrefix(one, "GET "))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := address.Query()
+			if since = cmp.Or(since, got.Get("createdAfter")); got.Get("createdAfter") != since || since == "" || got.Has("cursor") != (i > 0) {
+				t.Errorf("page %d: %s", i, one)
+			}
+			for _, name := range []string{"createdAfter", "cursor", "limit"} {
+				got.Del(name)
+			}
+			if address.Path != c.path || !maps.EqualFunc(got, c.query, slices.Equal) {
+				t.Errorf("page %d: %s", i, one)
+			}
+		}
+		if n := len(s.seen()) - before; n != 3 {
+			t.Errorf("%d pages were read", n)
+		}
+	}
+}
+
 // Names come from the credentials file and from the service.
 func TestUnknownWorkflowSuggestsTheNearestName(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -296,6 +350,16 @@ func TestUnknownWorkflowSuggestsTheNearestName(t *testing.T) {
 			run(t, s.environ(), "", command...).check(t, 4, "", want)
 		}
 	}
+}
+
+func TestUnknownRunSaysHowToListRuns(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"code":"NOT_FOUND","detail":"There is no run with this ID.","status":404}`)
+	})
+	run(t, s.environ(), "", "runs", "get", runID).check(t, 4, "", "There is no run with this ID.\nTo list the runs: weft runs list\n")
+	run(t, s.environ(), "", "api", "/v1/nothing").check(t, 4, "", "There is no run with this ID.\n")
 }
 
 // A list is an array in JSON, a line for each item in JSON lines, and says what to do if it is empty.

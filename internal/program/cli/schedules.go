@@ -15,24 +15,24 @@ const schedulesPath = "/v1/sdk/schedules"
 type schedulesCommand struct {
 	List   schedulesList   `cmd:"" help:"List the schedules, each with its next and last run."`
 	Create schedulesCreate `cmd:"" help:"Create a schedule: start runs of a workflow at the times of a cron expression."`
-	Get    schedulesGet    `cmd:"" help:"Print the record of a schedule."`
+	Get    oneSchedule     `cmd:"" help:"Print the record of a schedule."`
 	Update schedulesUpdate `cmd:"" help:"Change the times, the overlap or the name of a schedule."`
-	Pause  schedulesPause  `cmd:"" help:"Pause a schedule: start no runs until it is resumed."`
-	Resume schedulesResume `cmd:"" help:"Resume a schedule: start runs again, from its next time on."`
-	Delete schedulesDelete `cmd:"" help:"Delete a schedule. Runs in progress continue."`
+	Pause  oneSchedule     `cmd:"" help:"Pause a schedule: start no runs until it is resumed."`
+	Resume oneSchedule     `cmd:"" help:"Resume a schedule: start runs again, from its next time on."`
+	Delete oneSchedule     `cmd:"" help:"Delete a schedule. Runs in progress continue."`
 }
 
 // schedulesList prints the schedules, newest first.
 type schedulesList struct{ ofWorkflows }
 
-func (c *schedulesList) Run(s *session) error {
+func (c *schedulesList) Run(s caller) error {
 	filter, err := c.filter(s)
 	if err != nil {
 		return err
 	}
-	return printList(s, c.target, schedulesPath, filter, c.size, view{
-		"NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt|- LAST=lastAt|- OVERLAP=overlap SKIPPED=lastSkippedAt|- REASON=lastSkipReason ID=id",
-		"No schedules. Create one: " + createSchedule,
+	return s.printList(schedulesPath, filter, c.size, view{
+		columns: "NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt|- LAST=lastAt|- OVERLAP=overlap SKIPPED=lastSkippedAt|- REASON=lastSkipReason ID=id",
+		empty:   "No schedules. Create one: " + createSchedule,
 	})
 }
 
@@ -47,47 +47,50 @@ type schedulesCreate struct {
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
-func (c *schedulesCreate) Run(s *session) error {
+func (c *schedulesCreate) Run(s caller) error {
 	request := api.CreateScheduleRequest{
 		Cron: optional(c.Cron), TimeZone: optional(c.TimeZone), Name: optional(c.Name), Overlap: optional(api.Overlap(c.Overlap)), Status: paused(c.Paused),
 	}
 	var err error
-	if request.WorkflowID, err = c.workflow(s, c.Workflow); err != nil {
+	if request.WorkflowID, err = s.workflow(c.Workflow); err != nil {
 		return err
 	}
 	var made api.Schedule
-	raw, err := c.exchange(s, http.MethodPost, schedulesPath, request, idempotencyHeader(c.IdempotencyKey), &made)
+	raw, err := s.exchange(http.MethodPost, schedulesPath, request, idempotencyHeader(c.IdempotencyKey), &made)
 	if err != nil {
 		return err
 	}
-	noteClockChange(s, made)
-	return c.printSchedule(s, raw)
+	s.noteClockChange(made)
+	return s.printSchedule(raw, nil)
 }
 
 // printSchedule prints a schedule.
-func (t target) printSchedule(s *session, raw []byte) error {
+func (s caller) printSchedule(raw []byte, err error) error {
+	if err != nil {
+		return err
+	}
 	return s.print(raw, func(out io.Writer) error {
-		return t.drawNamed(s, out, raw, "Name=name", "Workflow=workflow", "Status=status", "Cron=cron", "Time zone=timeZone", "Next run=nextAt", "Last started=lastAt",
+		return s.drawNamed(out, raw, "Name=name", "Workflow=workflow", "Status=status", "Cron=cron", "Time zone=timeZone", "Next run=nextAt", "Last started=lastAt",
 			"Last run=lastRunId", "Overlap=overlap", "Last skipped=lastSkippedAt", "Reason=lastSkipReason", "ID=id")
 	})
 }
 
 // noteClockChange prints how the next change of the clocks affects a schedule.
-func noteClockChange(s *session, one api.Schedule) {
+func (s *session) noteClockChange(one api.Schedule) {
 	if change := one.NextClockChange; change != nil {
 		s.note("clock change %s: %s %d, from %s", date(change.At), printable(string(change.Kind)), change.Count, printable(change.LocalTime))
 	}
 }
 
-// oneSchedule is the argument of commands on one schedule.
+// oneSchedule is a command on one schedule.
 type oneSchedule struct {
 	target
 	Schedule string `arg:"" help:"Name or ID of the schedule."`
 }
 
 // resolve sets the ID of the schedule.
-func (c *oneSchedule) resolve(s *session) error {
-	id, err := c.find(s, schedulesPath, "schedule", c.Schedule)
+func (c *oneSchedule) resolve(s caller) error {
+	id, err := s.find(schedulesPath, "schedule", c.Schedule)
 	c.Schedule = id.String()
 	return err
 }
@@ -95,8 +98,8 @@ func (c *oneSchedule) resolve(s *session) error {
 func (c oneSchedule) path() string { return schedulesPath + "/" + c.Schedule }
 
 // replace replaces what the request sets, and keeps the rest.
-func (c oneSchedule) replace(s *session, set api.ReplaceScheduleRequest) error {
-	one, raw, err := replace(s, c.target, c.path(), func(one api.Schedule) any {
+func (c oneSchedule) replace(s caller, set api.ReplaceScheduleRequest) error {
+	one, raw, err := replace(s, c.path(), func(one api.Schedule) any {
 		return api.ReplaceScheduleRequest{
 			Cron: cmp.Or(set.Cron, one.Cron), TimeZone: cmp.Or(set.TimeZone, &one.TimeZone), Overlap: cmp.Or(set.Overlap, &one.Overlap),
 			Name: cmp.Or(set.Name, &one.Name), Status: cmp.Or(set.Status, &one.Status),
@@ -105,18 +108,21 @@ func (c oneSchedule) replace(s *session, set api.ReplaceScheduleRequest) error {
 	if err != nil {
 		return err
 	}
-	noteClockChange(s, one)
-	return c.printSchedule(s, raw)
+	s.noteClockChange(one)
+	return s.printSchedule(raw, nil)
 }
 
-type schedulesGet struct{ oneSchedule }
-
-func (c *schedulesGet) Run(s *session) error {
-	raw, err := c.ask(s, http.MethodGet, c.path())
-	if err != nil {
-		return err
+// Run does what the name of the command says.
+func (c *oneSchedule) Run(s caller) error {
+	switch s.command.Name {
+	case "pause":
+		return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusPAUSED)})
+	case "resume":
+		return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusACTIVE)})
+	case "delete":
+		return s.delete(c.path(), "%s is deleted. Runs that have started continue.", c.Schedule)
 	}
-	return c.printSchedule(s, raw)
+	return s.printSchedule(s.get(c.path()))
 }
 
 type schedulesUpdate struct {
@@ -127,30 +133,12 @@ type schedulesUpdate struct {
 	Name     string `placeholder:"TEXT" help:"New display name."`
 }
 
-func (c *schedulesUpdate) Run(s *session) error {
+func (c *schedulesUpdate) Run(s caller) error {
 	set := api.ReplaceScheduleRequest{Cron: c.Cron, TimeZone: optional(c.TimeZone), Overlap: optional(api.Overlap(c.Overlap)), Name: optional(c.Name)}
 	if set == (api.ReplaceScheduleRequest{}) {
 		return usage("nothing to update: set --cron, --time-zone, --overlap or --name")
 	}
 	return c.replace(s, set)
-}
-
-type schedulesPause struct{ oneSchedule }
-
-func (c *schedulesPause) Run(s *session) error {
-	return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusPAUSED)})
-}
-
-type schedulesResume struct{ oneSchedule }
-
-func (c *schedulesResume) Run(s *session) error {
-	return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusACTIVE)})
-}
-
-type schedulesDelete struct{ oneSchedule }
-
-func (c *schedulesDelete) Run(s *session) error {
-	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.Schedule)
 }
 
 // optional returns the value of a flag, or nil if it was not set.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -167,8 +166,8 @@ func (s *session) draw(out io.Writer, raw []byte, fields ...string) error {
 }
 
 // drawNamed is draw for an object of a workflow: it adds the name of the workflow as the field workflow.
-func (t target) drawNamed(s *session, out io.Writer, raw []byte, fields ...string) error {
-	named, err := withWorkflowNames(s, t, []json.RawMessage{raw})
+func (s caller) drawNamed(out io.Writer, raw []byte, fields ...string) error {
+	named, err := s.withWorkflowNames([]json.RawMessage{raw})
 	if err != nil {
 		return err
 	}
@@ -181,12 +180,6 @@ func (s *session) printAnswer(raw []byte, err error, fields ...string) error {
 		return err
 	}
 	return s.printRecord(raw, fields...)
-}
-
-// printValue prints a value of this program like printRecord.
-func (s *session) printValue(value any, fields ...string) error {
-	raw, err := strictjson.Encode(value)
-	return s.printAnswer(raw, err, fields...)
 }
 
 // printAs prints a value of this program: its JSON in the format of the flags, or by draw as a table.
@@ -210,14 +203,23 @@ func (s *session) printText(line string, value any) error {
 type view struct {
 	columns string // TITLE=field, separated by spaces; nested fields have dots, and |text is for empty cells
 	empty   string // what to do if the list is empty, or "" to print nothing
+	first   string // columns that are left out first in a narrow terminal; by default the last one, if all items have names
 }
 
-// printItems prints a list. Each item is the JSON of an object.
-func (s *session) printItems(items []json.RawMessage, v view) error {
-	if items == nil {
-		items = []json.RawMessage{}
+// printAll prints a list. all is a slice of JSON objects, or of values of this program.
+func (s *session) printAll(all any, v view) error {
+	raw, err := strictjson.Encode(all)
+	items := []json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(raw, &items)
 	}
-	return s.printAs(items, func(out io.Writer) error {
+	if err != nil {
+		return err
+	}
+	if items == nil { // the slice is nil
+		raw = []byte("[]")
+	}
+	return s.print(raw, func(out io.Writer) error {
 		if len(items) == 0 {
 			if v.empty != "" {
 				s.note("%s", v.empty)
@@ -230,7 +232,12 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 			titles, paths = append(titles, strings.ReplaceAll(name, "_", " ")), append(paths, path)
 		}
 		lines := s.newTable(out, titles...)
-		lines.named = titles[0] == "NAME" && paths[0] == "name" && !slices.ContainsFunc(items, func(one json.RawMessage) bool { return s.cell(at(one, "name")) == "" })
+		if v.first == "" && paths[0] == "name" && !slices.ContainsFunc(items, func(one json.RawMessage) bool { return s.cell(at(one, "name")) == "" }) {
+			lines.first = []int{len(titles) - 1}
+		}
+		for name := range strings.FieldsSeq(v.first) {
+			lines.first = append(lines.first, slices.Index(titles, name))
+		}
 		for _, item := range items {
 			cells := make([]string, len(paths))
 			for i, path := range paths {
@@ -243,46 +250,27 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 	})
 }
 
-// printAll prints a list of values of this program.
-func printAll[T any](s *session, all []T, v view) error {
-	items := make([]json.RawMessage, len(all))
-	for i, one := range all {
-		raw, err := strictjson.Encode(one)
-		if err != nil {
-			return err
-		}
-		items[i] = raw
-	}
-	return s.printItems(items, v)
-}
-
 // printList prints the items of a list of the service, and whether there are more.
-func printList(s *session, t target, path string, filter url.Values, size size, v view) error {
+func (s caller) printList(path string, filter url.Values, size size, v view) error {
 	if len(filter) > 0 {
 		v.empty = "Nothing matches. To list more, leave out a filter."
 	}
-	all, more, err := list[json.RawMessage](s, t, path, filter, size)
+	all, more, err := list[json.RawMessage](s, path, filter, size)
 	if err != nil {
 		return err
 	}
 	if s.tabular() && strings.Contains(v.columns, "=workflow ") && len(all) > 0 {
-		if all, err = withWorkflowNames(s, t, all); err != nil {
+		if all, err = s.withWorkflowNames(all); err != nil {
 			return err
 		}
 	}
-	if err := s.printItems(all, v); err != nil {
+	if err := s.printAll(all, v); err != nil {
 		return err
 	}
 	if more {
 		s.note("There are more items. To see them, use --all or a larger --limit.")
 	}
 	return nil
-}
-
-// printGot requests an object of the service and prints it like printRecord.
-func (t target) printGot(s *session, path string, fields ...string) error {
-	raw, err := t.ask(s, http.MethodGet, path)
-	return s.printAnswer(raw, err, fields...)
 }
 
 // at returns the field of an object at a path with dots. The path TOOK is the duration of a run.

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -21,7 +23,7 @@ type table struct {
 	out   io.Writer
 	width int // 0: unlimited
 	color bool
-	named bool // the first column identifies a row, so that the last one, the ID, is left out first
+	first []int // columns that are left out first
 	rows  [][]string
 }
 
@@ -90,50 +92,61 @@ func (t *table) flush() error {
 	return err
 }
 
-// fit returns the widths of the columns. If they don't fit, the widest column is cut, except for IDs.
-// If that isn't enough, the columns before the last one are left out.
+// fit returns the widths of the columns. If they don't fit, the widest columns are cut, except for IDs. If
+// that isn't enough, columns are left out: those of t.first, then those before the last one.
 func (t *table) fit() []int {
-	var widths []int
+	var whole []int
 	fixed := map[int]bool{}
 	for _, row := range t.rows {
 		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(whole) {
+				whole = append(whole, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			whole[i] = max(whole[i], utf8.RuneCountInString(cell))
 			if _, err := uuid.Parse(cell); err == nil {
 				fixed[i] = true
 			}
 		}
 	}
-	left := len(widths) - 2
-	if t.named {
-		left++
+	if t.width == 0 {
+		return whole
 	}
-	for t.width > 0 {
-		over, widest := -t.width-2, -1
-		for i, width := range widths {
-			if width == 0 {
-				continue
-			}
+	left := slices.Clone(t.first)
+	for i := len(whole) - 2; i > 0; i-- {
+		left = append(left, i)
+	}
+	for {
+		widths, over := t.shrink(whole, fixed)
+		if over <= 0 || len(left) == 0 {
+			return widths
+		}
+		whole[left[0]], left = 0, left[1:]
+	}
+}
+
+// shrink cuts the widest columns to fit, down to minColumn. over is by how much the table is still too wide.
+func (t *table) shrink(whole []int, fixed map[int]bool) (widths []int, over int) {
+	widths, over = slices.Clone(whole), -2-t.width
+	for _, width := range widths {
+		if width > 0 {
 			over += width + 2
+		}
+	}
+	for over > 0 {
+		widest := -1
+		for i, width := range widths {
 			if !fixed[i] && width > minColumn && (widest < 0 || width > widths[widest]) {
 				widest = i
 			}
 		}
-		switch {
-		case over <= 0:
-			return widths
-		case widest >= 0:
-			widths[widest] -= min(over, widths[widest]-minColumn)
-		case left > 0:
-			widths[left] = 0
-			left--
-		default:
-			return widths
+		if widest < 0 {
+			return widths, over
 		}
+		by := min(over, widths[widest]-minColumn)
+		widths[widest] -= by
+		over -= by
 	}
-	return widths
+	return widths, over
 }
 
 // cut shortens text to a width.
@@ -152,4 +165,15 @@ func (t *table) paint(cell string) string {
 		return "\x1b[" + color + "m" + cell + "\x1b[0m"
 	}
 	return cell
+}
+
+// printable returns text from the service without control characters, which a terminal would
+// interpret.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sergi/go-diff/diffmatchpatch"
+
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
-	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/workflowfile"
 )
 
@@ -26,16 +26,16 @@ const exportsPath = "/v1/sdk/workflow-exports"
 // workflowsCommand saves workflows from files, and runs them.
 type workflowsCommand struct {
 	List workflowsList `cmd:"" help:"List the workflows."`
-	Get  workflowsGet  `cmd:"" help:"Print the record of a workflow."`
+	Get  oneWorkflow   `cmd:"" help:"Print the record of a workflow."`
 	New  workflowsNew  `cmd:"" help:"Write a workflow file from a recipe, or list the recipes."`
 	Push workflowsPush `cmd:"" help:"Create a workflow from a file, or replace one."`
 	Pull workflowsPull `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
 	Diff workflowsDiff `cmd:"" help:"Compare a file with the saved workflow."`
 
-	Quote   workflowsQuote   `cmd:"" help:"Print what a run of a workflow costs."`
-	Pause   workflowsPause   `cmd:"" help:"Pause a workflow: start no runs until it is resumed."`
-	Resume  workflowsResume  `cmd:"" help:"Resume a workflow that is paused or archived."`
-	Archive workflowsArchive `cmd:"" help:"Archive a workflow: start no more runs. Its versions and runs are kept."`
+	Quote   workflowsQuote `cmd:"" help:"Print what a run of a workflow costs."`
+	Pause   oneWorkflow    `cmd:"" help:"Pause a workflow: start no runs until it is resumed."`
+	Resume  oneWorkflow    `cmd:"" help:"Resume a workflow that is paused or archived."`
+	Archive oneWorkflow    `cmd:"" help:"Archive a workflow: start no more runs. Its versions and runs are kept."`
 
 	Run    workflowsRun `cmd:"" hidden:"" help:"Start a run of a workflow."`
 	Watch  runsWatch    `cmd:"" hidden:"" help:"Follow a run until it finishes."`
@@ -55,7 +55,7 @@ type workflowsPush struct {
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"Create a new workflow. A repeat with the same key creates nothing new."`
 }
 
-func (c *workflowsPush) Run(s *session) error {
+func (c *workflowsPush) Run(s caller) error {
 	if c.Workflow == "" && c.At != 0 || c.Workflow != "" && (c.IdempotencyKey != "" || c.New) {
 		return usage("--at needs a workflow to replace; --idempotency-key and --new are for new workflows only")
 	}
@@ -78,11 +78,7 @@ func (c *workflowsPush) Run(s *session) error {
 
 // save saves the file and prints the warnings about it. It saves nothing if the workflow to replace
 // has the same content. otherwise is the alternative to replacing a workflow.
-func (c *workflowsPush) save(s *session, file workflowFile, otherwise string) (saved api.Workflow, raw []byte, err error) {
-	weft, err := c.caller(s)
-	if err != nil {
-		return saved, nil, err
-	}
+func (c *workflowsPush) save(s caller, file workflowFile, otherwise string) (saved api.Workflow, raw []byte, err error) {
 	present, err := c.present(s, file)
 	if err != nil {
 		return saved, nil, err
@@ -91,7 +87,7 @@ func (c *workflowsPush) save(s *session, file workflowFile, otherwise string) (s
 	if present != nil {
 		method, path = http.MethodPut, workflowsPath+"/"+present.ID.String()
 		if c.At == 0 {
-			saved, raw, err = weft.unchanged(s, file, path)
+			saved, raw, err = s.unchanged(file, path)
 			if err != nil || raw != nil {
 				return saved, raw, err
 			}
@@ -108,34 +104,34 @@ func (c *workflowsPush) save(s *session, file workflowFile, otherwise string) (s
 	if c.IdempotencyKey != "" {
 		header.Set("Idempotency-Key", c.IdempotencyKey)
 	}
-	if raw, err = weft.exchange(s, method, path, file.JSON, header, &saved); err != nil {
+	if raw, err = s.exchange(method, path, file.JSON, header, &saved); err != nil {
 		return saved, nil, file.locate(err)
 	}
-	file.report(s, saved)
+	file.report(s.session, saved)
 	return saved, raw, nil
 }
 
 // present returns the workflow that the file replaces, or nil for a new one. Its version is 0 if the
 // workflow is replaced whatever its version.
-func (c *workflowsPush) present(s *session, file workflowFile) (*item, error) {
+func (c *workflowsPush) present(s caller, file workflowFile) (*item, error) {
 	switch {
 	case c.Workflow != "":
-		id, err := c.workflow(s, c.Workflow)
+		id, err := s.workflow(c.Workflow)
 		return &item{ID: id}, err
 	case c.New || c.IdempotencyKey != "":
 		return nil, nil
 	}
-	found, _, err := c.named(s, workflowsPath, "workflow", file.name())
+	found, _, err := s.named(workflowsPath, "workflow", file.name())
 	return found, err
 }
 
 // unchanged returns the record of a saved workflow if it has the content of the file, else nil.
-func (c caller) unchanged(s *session, file workflowFile, path string) (saved api.Workflow, raw []byte, err error) {
-	export, err := c.ask(s, http.MethodGet, exportsPath+strings.TrimPrefix(path, workflowsPath), nil, nil)
+func (s caller) unchanged(file workflowFile, path string) (saved api.Workflow, raw []byte, err error) {
+	export, err := s.get(exportsPath + strings.TrimPrefix(path, workflowsPath))
 	if err != nil || !file.Same(export) {
 		return saved, nil, err
 	}
-	if raw, err = c.exchange(s, http.MethodGet, path, nil, nil, &saved); err == nil {
+	if raw, err = s.exchange(http.MethodGet, path, nil, nil, &saved); err == nil {
 		s.note("%s  %s  version %d  %s  unchanged", saved.ID, printable(saved.Name), saved.Version, saved.Status)
 	}
 	return saved, raw, err
@@ -148,12 +144,12 @@ type workflowsPull struct {
 	Out string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
 }
 
-func (c *workflowsPull) Run(s *session) error {
+func (c *workflowsPull) Run(s caller) error {
 	path := exportsPath + c.path()
 	if c.At != 0 {
 		path += "?version=" + strconv.Itoa(int(c.At))
 	}
-	raw, err := c.ask(s, http.MethodGet, path)
+	raw, err := s.get(path)
 	if err != nil {
 		return err
 	}
@@ -177,102 +173,147 @@ func (c *workflowsPull) Run(s *session) error {
 	return nil
 }
 
-// caller is a client with its credentials.
-type caller struct {
-	*client.Client
-	credentials client.Credentials
+// oneWorkflow is a command on one workflow.
+type oneWorkflow struct {
+	target
+	Workflow string `arg:"" help:"Name or ID of the workflow."`
 }
 
-// caller reads the credentials and creates the client, which warns of what the service ignored.
-func (t target) caller(s *session) (caller, error) {
-	credentials, signer, err := t.signer(s)
+// resolve sets the ID of the workflow.
+func (c *oneWorkflow) resolve(s caller) error {
+	id, err := s.workflow(c.Workflow)
+	c.Workflow = id.String()
+	return err
+}
+
+// path returns the path of the workflow below its collection.
+func (c oneWorkflow) path() string { return "/" + c.Workflow }
+
+// printWorkflow prints a workflow. weft workflows pull prints its definition.
+func (s caller) printWorkflow(raw []byte, err error) error {
+	return s.printAnswer(raw, err, "Name=name", "Status=status", "Version=version", "ID=id", "Description=description", "Created at=createdAt", "Updated at=updatedAt")
+}
+
+// Run does what the name of the command says.
+func (c *oneWorkflow) Run(s caller) error {
+	switch s.command.Name {
+	case "pause":
+		return c.setStatus(s, api.WorkflowStatusPAUSED)
+	case "resume":
+		return c.setStatus(s, api.WorkflowStatusACTIVE)
+	case "archive":
+		return c.archive(s)
+	}
+	return s.printWorkflow(s.get(workflowsPath + c.path()))
+}
+
+type workflowsQuote struct {
+	oneWorkflow
+	At int32 `placeholder:"N" help:"Version to quote. Default: the current version."`
+}
+
+func (c *workflowsQuote) Run(s caller) error {
+	var quote api.RunQuote
+	raw, err := s.exchange(http.MethodPost, workflowsPath+c.path()+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
 	if err != nil {
-		return caller{}, err
-	}
-	weft, err := client.New(credentials.BaseURL, signer, s.transport())
-	if err != nil {
-		return caller{}, usage("--base-url: %w", err)
-	}
-	warned := ""
-	weft.Ignored = func(names string) {
-		if names != warned { // a command may repeat a request
-			s.note("Warning: the service does not know these parts of the request and ignored them: %s. Check the spelling, or upgrade the service.", printable(names))
-		}
-		warned = names
-	}
-	return caller{weft, credentials}, nil
-}
-
-// preferStrict requests that unknown fields are rejected (decisions 1.1), because they are probably
-// typing errors.
-func preferStrict() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
-
-// ask sends a signed request and returns the body of the response.
-func (c caller) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
-	raw, err := c.Call(s.ctx, method, path, body, header)
-	if err != nil {
-		return nil, s.explain(err, c.credentials)
-	}
-	return raw, nil
-}
-
-// exchange is ask with a JSON body, nil for none, and a decoded response.
-func (c caller) exchange(s *session, method, path string, request any, header http.Header, into any) (raw []byte, err error) {
-	var body []byte
-	if request != nil {
-		if body, err = strictjson.Encode(request); err != nil {
-			return nil, err
-		}
-	}
-	if raw, err = c.ask(s, method, path, body, header); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return nil, fmt.Errorf("read the response: %w", err)
-	}
-	return raw, nil
-}
-
-// replace reads an object of type T, sends what with returns for it to the same path, and returns the
-// object that the service then has.
-func replace[T any](s *session, t target, path string, with func(T) any) (one T, raw []byte, err error) {
-	if _, err = t.exchange(s, http.MethodGet, path, nil, nil, &one); err == nil {
-		raw, err = t.exchange(s, http.MethodPut, path, with(one), nil, &one)
-	}
-	return one, raw, err
-}
-
-// exchange is for commands that send a single request.
-func (t target) exchange(s *session, method, path string, request any, header http.Header, into any) (raw []byte, err error) {
-	weft, err := t.caller(s)
-	if err != nil {
-		return nil, err
-	}
-	return weft.exchange(s, method, path, request, header, into)
-}
-
-// ask is for commands that send a single request without a body.
-func (t target) ask(s *session, method, path string) ([]byte, error) {
-	caller, err := t.caller(s)
-	if err != nil {
-		return nil, err
-	}
-	return caller.ask(s, method, path, nil, nil)
-}
-
-// idempotencyHeader returns the header of an Idempotency-Key, or nil for none.
-func idempotencyHeader(key string) http.Header {
-	if key == "" {
-		return nil
-	}
-	return http.Header{"Idempotency-Key": {key}}
-}
-
-// delete deletes an object of the service, and prints the note.
-func (t target) delete(s *session, path, note string, args ...any) error {
-	if _, err := t.ask(s, http.MethodDelete, path); err != nil {
 		return err
 	}
-	s.note(note, args...)
-	return nil
+	for _, one := range quote.UnknownBounds {
+		s.note("The cost of %s has no known bound: %s.", printable(one.ComponentID), printable(string(one.Reason)))
+	}
+	return s.printRecord(raw, "Minimum credits=minimumCredits", "Maximum credits=maximumCredits", "Version=workflowVersion", "Workflow ID=workflowId")
+}
+
+// setStatus saves the current version again with another status.
+func (c oneWorkflow) setStatus(s caller, status api.WorkflowStatus) error {
+	var current api.Workflow
+	raw, err := s.exchange(http.MethodGet, workflowsPath+c.path(), nil, nil, &current)
+	if err != nil {
+		return err
+	}
+	if current.Status == status {
+		s.note("The workflow is already %s.", status)
+		return s.printWorkflow(raw, nil)
+	}
+	var definition map[string]json.RawMessage
+	if _, err := s.exchange(http.MethodGet, exportsPath+c.path(), nil, nil, &definition); err != nil {
+		return err
+	}
+	definition["status"] = json.RawMessage(strconv.Quote(string(status)))
+	header := http.Header{"If-Match": {strconv.Quote(strconv.Itoa(int(current.Version)))}}
+	return s.printWorkflow(s.exchange(http.MethodPut, workflowsPath+c.path(), definition, header, &current))
+}
+
+// archive archives the workflow.
+func (c oneWorkflow) archive(s caller) error {
+	raw, err := s.ask(http.MethodDelete, workflowsPath+c.path(), nil, nil)
+	if err != nil {
+		return err
+	}
+	s.note("Runs in progress continue. To restore the workflow: weft workflows resume %s", c.Workflow)
+	return s.printWorkflow(raw, nil)
+}
+
+// workflowsDiff compares a file with the saved workflow. The exit code is 1 if they differ.
+type workflowsDiff struct {
+	target
+	File     string `arg:"" help:"YAML or JSON file with the workflow, or - for stdin."`
+	Workflow string `arg:"" optional:"" help:"Name or ID of the workflow. Default: the name in the file."`
+}
+
+func (c *workflowsDiff) Run(s caller) error {
+	file, err := readWorkflow(c.File, s.stdin)
+	if err != nil {
+		return err
+	}
+	if c.Workflow == "" {
+		c.Workflow = file.name()
+	}
+	id, err := s.workflow(c.Workflow)
+	if err != nil {
+		return err
+	}
+	saved, err := s.get(exportsPath + "/" + id.String())
+	if err != nil {
+		return err
+	}
+	lines := []string{}
+	if !file.Same(saved) {
+		old, err := workflowfile.Write(saved)
+		if err != nil {
+			return err
+		}
+		own, err := workflowfile.Write(file.JSON)
+		if err != nil {
+			return err
+		}
+		lines = difference(string(old), string(own))
+	}
+	err = s.printAs(lines, func(out io.Writer) error {
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(out, printable(line)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || file.Same(saved) {
+		return err
+	}
+	return errQuiet
+}
+
+// difference returns the lines of both texts: with - those that only the old text has, with + those that
+// only the new text has.
+func difference(old, own string) (lines []string) {
+	differ := diffmatchpatch.New()
+	differ.DiffTimeout = 0 // exact
+	first, second, all := differ.DiffLinesToRunes(old, own)
+	sign := map[diffmatchpatch.Operation]string{diffmatchpatch.DiffDelete: "- ", diffmatchpatch.DiffEqual: "  ", diffmatchpatch.DiffInsert: "+ "}
+	for _, d := range differ.DiffCharsToLines(differ.DiffMainRunes(first, second, false), all) {
+		for line := range strings.Lines(d.Text) {
+			lines = append(lines, sign[d.Type]+strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return lines
 }

@@ -73,19 +73,31 @@ func (p *Browser) Post(path string, form url.Values, header ...string) (status i
 	return p.do(http.MethodPost, path, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), header...)
 }
 
-// api calls the API with the session of the browser.
 // API calls an operation below /v1/sdk/workflows with the session of the browser.
 func (p *Browser) API(path string, body any) (answer struct{ ID, RunID string }) {
+	p.t.Helper()
+	p.call("/v1/sdk/workflows"+path, body, &answer)
+	return answer
+}
+
+// Execute executes a component, and returns the ID of the execution.
+func (p *Browser) Execute(body any) (id string) {
+	p.t.Helper()
+	var answer struct{ ID string }
+	p.call("/v1/sdk/components", body, &answer)
+	return answer.ID
+}
+
+func (p *Browser) call(path string, body, answer any) {
 	p.t.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	status, _, text := p.do(http.MethodPost, "/v1/sdk/workflows"+path, "application/json", bytes.NewReader(data), "Weft-Workspace: "+p.WorkspaceID.String())
-	if err := json.Unmarshal([]byte(text), &answer); status != 200 || err != nil {
+	status, _, text := p.do(http.MethodPost, path, "application/json", bytes.NewReader(data), "Weft-Workspace: "+p.WorkspaceID.String())
+	if err := json.Unmarshal([]byte(text), answer); status != 200 || err != nil {
 		p.t.Fatalf("%s: %d %s", path, status, text)
 	}
-	return answer
 }
 
 // Object is a JSON Object.

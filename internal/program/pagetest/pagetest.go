@@ -42,7 +42,7 @@ func Start(t *testing.T) *Service {
 	dsn := pgtest.DSN(t)
 	cfg, err := app.ConfigFromEnv([]string{
 		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
-		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_DRAIN_DELAY=0s", "WEFT_TRUSTED_PROXIES=127.0.0.0/8",
+		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_DRAIN_DELAY=0s", "WEFT_ALLOW_NETWORKS=127.0.0.0/8", "WEFT_TRUSTED_PROXIES=127.0.0.0/8",
 	})
 	if err != nil {
 		t.Fatal(err)

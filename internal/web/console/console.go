@@ -1,4 +1,5 @@
-// Package console serves the pages under /console: the runs of a workspace, and what they do.
+// Package console serves the pages under /console: what happens in a workspace, its runs and its
+// executions.
 //
 // It makes no decisions. It shows the data that the services return, and calls the services for
 // submitted forms, with the roles of the contract.
@@ -8,17 +9,19 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
-	"net/url"
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/ratelimit"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/diagram"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/schedule"
 )
 
 //go:embed pages
@@ -26,14 +29,15 @@ var pages embed.FS
 
 // Deps are the services that the pages call.
 type Deps struct {
-	Page      page.Deps
-	Workflows *workflow.Service
-	Runs      *run.Service
-
-	// For the playground:
-	Catalogue  *catalog.Catalog
+	Page       page.Deps
+	Workflows  *workflow.Service
+	Runs       *run.Service
 	Executions *execution.Service
-	Limiter    *ratelimit.Limiter
+	Callbacks  *callback.Service
+	Schedules  *schedule.Service
+	Credits    billing.Reader
+	Catalogue  *catalog.Catalog
+	Limiter    *ratelimit.Limiter // of calls that wait
 }
 
 // site handles all pages.
@@ -45,7 +49,7 @@ type site struct {
 // Mount adds /console and what is below it to a mux of package page.
 func Mount(mux *http.ServeMux, deps Deps) error {
 	all, err := page.New(deps.Page, mux, pages, template.FuncMap{
-		"state": stateWord, "item": itemText, "first": catalog.FirstSentence,
+		"state": stateWord, "item": itemText, "failed": failureOf, "first": catalog.FirstSentence,
 		"node": func() [2]int { return [2]int{diagram.NodeWidth, diagram.NodeHeight} },
 	})
 	if err != nil {
@@ -53,7 +57,11 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 	}
 	s := &site{Site: all, Deps: deps}
 	s.Handle("GET /console", s.home)
-	s.Handle("GET /console/{workspaceId}", toRuns)
+	s.Handle("GET /console/{workspaceId}", s.overview)
+	s.Handle("GET /console/{workspaceId}/executions", s.executions)
+	s.Handle("GET /console/{workspaceId}/executions/{executionId}", s.execution)
+	s.Handle("POST /console/{workspaceId}/executions/{executionId}/replay", s.replay)
+	s.Handle("GET /console/{workspaceId}/executions/{executionId}/replay", toExecution)
 	s.Handle("GET /console/{workspaceId}/runs", s.runs)
 	s.Handle("GET /console/{workspaceId}/runs/{runId}", s.run)
 	for path, action := range runActions {
@@ -72,7 +80,7 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 	return nil
 }
 
-// home redirects to the runs of the person's first workspace, or to the sign-in form.
+// home redirects to the overview of the person's first workspace, or to the sign-in form.
 func (s *site) home(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.Visitor(r, nil)
 	if err != nil {
@@ -82,13 +90,11 @@ func (s *site) home(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || len(current.Workspaces) == 0 {
 		return page.SeeOther(w, r, "/settings")
 	}
-	return page.SeeOther(w, r, page.Base(current.Workspaces[0].ID)+"/runs")
+	return page.SeeOther(w, r, page.Base(current.Workspaces[0].ID))
 }
 
-// toRuns redirects to the runs of the workspace in the path.
-func toRuns(w http.ResponseWriter, r *http.Request) error {
-	return page.SeeOther(w, r, "/console/"+url.PathEscape(r.PathValue("workspaceId"))+"/runs")
-}
+// followWorkspace returns the address of the stream of a workspace's changes.
+func followWorkspace(id uuid.UUID) string { return "/v1/sdk/stream?workspace=" + id.String() }
 
 // everyWorkflow lets a person use all workflows of the workspace. Only keys can be restricted.
 type everyWorkflow struct{}

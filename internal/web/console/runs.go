@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -27,7 +26,9 @@ const (
 // runsPage is the data of the page with the runs of a workspace.
 type runsPage struct {
 	page.Frame
-	Filter    runFilter
+	Filter    filter
+	Statuses  []status.Run
+	Triggers  []string
 	Runs      []runRow
 	Workflows []api.WorkflowSummary // for the filter
 	Name      string                // of the workflow in the filter
@@ -50,9 +51,10 @@ func (r runRow) Took() time.Duration {
 	return time.Since(r.CreatedAt.Std())
 }
 
-// failure is the error of a run or a stage.
+// failure is the error of a run, a stage, an execution or an attempt to deliver a callback.
 type failure struct {
 	Code, Message string
+	Class         string // instead of a code, of an attempt to deliver a callback
 	Attempt       int
 	Details       json.RawMessage
 }
@@ -63,90 +65,31 @@ func failureOf(stored json.RawMessage) (f failure) {
 	return f
 }
 
-// runFilter selects runs. Its values are those of the query.
-type runFilter struct {
-	Status, Workflow, Trigger, Since string
-
-	base string // path of the page
-}
-
 // The values of filters, in the order in which the page shows them.
 var (
 	runStatuses = []status.Run{status.RunCreated, status.RunExecuting, status.RunFailed, status.RunCompleted, status.RunCanceled}
 	runTriggers = []string{"API", "SCHEDULE", "WEBHOOK", "RUN"}
-	periods     = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 )
 
-// filterOf returns the filter in the query of a request.
-func filterOf(r *http.Request, base string) runFilter {
-	query := r.URL.Query()
-	return runFilter{
-		Status: query.Get("status"), Workflow: query.Get("workflow"), Trigger: query.Get("trigger"), Since: query.Get("since"), base: base,
+// runParams returns a filter for the service. It returns INVALID_INPUT for an unknown value.
+func runParams(f filter) (p run.ListParams, err error) {
+	p = run.ListParams{Limit: shownRuns, Status: status.Run(f.Get("status")), Trigger: f.Get("trigger")}
+	if p.Status != "" && !slices.Contains(runStatuses, p.Status) {
+		return p, fault.New(fault.InvalidInput, "There is no run status %q.", p.Status)
 	}
-}
-
-// params returns the filter for the service. It returns INVALID_INPUT for an unknown value.
-func (f runFilter) params() (p run.ListParams, err error) {
-	p = run.ListParams{Limit: shownRuns, Status: status.Run(f.Status), Trigger: f.Trigger}
-	if f.Status != "" && !slices.Contains(runStatuses, p.Status) {
-		return p, fault.New(fault.InvalidInput, "There is no run status %q.", f.Status)
+	if p.Trigger != "" && !slices.Contains(runTriggers, p.Trigger) {
+		return p, fault.New(fault.InvalidInput, "There is no trigger %q.", p.Trigger)
 	}
-	if f.Trigger != "" && !slices.Contains(runTriggers, f.Trigger) {
-		return p, fault.New(fault.InvalidInput, "There is no trigger %q.", f.Trigger)
-	}
-	if f.Workflow != "" {
-		id, err := uuid.Parse(f.Workflow)
+	if text := f.Get("workflow"); text != "" {
+		id, err := uuid.Parse(text)
 		if err != nil {
-			return p, fault.New(fault.InvalidInput, "%q is not the ID of a workflow.", f.Workflow)
+			return p, fault.New(fault.InvalidInput, "%q is not the ID of a workflow.", text)
 		}
 		p.WorkflowID = &id
 	}
-	if f.Since != "" {
-		period, ok := periods[f.Since]
-		if !ok {
-			return p, fault.New(fault.InvalidInput, "There is no period %q.", f.Since)
-		}
-		p.Created.After = new(time.Now().Add(-period))
-	}
-	return p, nil
+	p.Created.After, err = f.since()
+	return p, err
 }
-
-// values returns the filter as a query, without empty values.
-func (f runFilter) values() url.Values {
-	query := url.Values{}
-	for name, value := range map[string]string{"status": f.Status, "workflow": f.Workflow, "trigger": f.Trigger, "since": f.Since} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return query
-}
-
-// With returns the address of the first page of the runs, with another value of a parameter.
-func (f runFilter) With(name string, value any) string {
-	query := f.values()
-	if text := page.Word(value); text == "" {
-		query.Del(name)
-	} else {
-		query.Set(name, text)
-	}
-	if len(query) == 0 {
-		return f.base
-	}
-	return f.base + "?" + query.Encode()
-}
-
-// Any reports whether the filter leaves out runs.
-func (f runFilter) Any() bool { return len(f.values()) > 0 }
-
-// Statuses returns the values of the filter.
-func (runFilter) Statuses() []status.Run { return runStatuses }
-
-// Triggers returns the values of the filter.
-func (runFilter) Triggers() []string { return runTriggers }
-
-// Periods returns the values of the filter, the shortest first.
-func (runFilter) Periods() []string { return []string{"1h", "24h", "7d", "30d"} }
 
 // runs shows a page of the runs of a workspace, newest first.
 func (s *site) runs(w http.ResponseWriter, r *http.Request) error {
@@ -154,8 +97,8 @@ func (s *site) runs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := runsPage{Filter: filterOf(r, page.Base(v.WorkspaceID)+"/runs")}
-	params, err := p.Filter.params()
+	p := runsPage{Filter: filterOf(r, page.Base(v.WorkspaceID)+"/runs", "status", "workflow", "trigger", "since"), Statuses: runStatuses, Triggers: runTriggers}
+	params, err := runParams(p.Filter)
 	if err != nil {
 		return err
 	}
@@ -163,19 +106,15 @@ func (s *site) runs(w http.ResponseWriter, r *http.Request) error {
 	if p.Frame, err = s.Frame(ctx, v, "runs", "Runs"); err != nil {
 		return err
 	}
-	p.Follow = "/v1/sdk/stream?workspace=" + v.WorkspaceID.String()
-	page, err := s.Runs.List(ctx, v.WorkspaceID, params)
+	p.Follow = followWorkspace(v.WorkspaceID)
+	all, err := s.Runs.List(ctx, v.WorkspaceID, params)
 	if err != nil {
 		return err
 	}
-	if p.Runs, err = s.rows(ctx, v.WorkspaceID, page.Data); err != nil {
+	if p.Runs, err = s.rows(ctx, v.WorkspaceID, all.Data); err != nil {
 		return err
 	}
-	if page.NextCursor != nil {
-		query := p.Filter.values()
-		query.Set("cursor", *page.NextCursor)
-		p.Next = p.Filter.base + "?" + query.Encode()
-	}
+	p.Next = p.Filter.next(all.NextCursor)
 	listed, err := s.Workflows.List(ctx, v.WorkspaceID, workflow.ListParams{Limit: shownWorkflows})
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func (s *site) refuse(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		}
 	}
 	var status int
-	status, met.Fault = s.Explain(ctx, w.Header(), err)
+	status, met.Text = s.Explain(ctx, w.Header(), err)
 	return s.show(ctx, w, status, v, met, shown{})
 }
 

@@ -29,11 +29,9 @@ const (
 
 // settingsPage is the data of a workspace's page.
 type settingsPage struct {
-	User        api.User
-	Role        person.Role
+	page.Frame
 	Manages     bool // may manage keys and members
 	Workspace   api.Workspace
-	Others      []api.Membership // the person's workspaces, including this one
 	Credits     api.Credits
 	Members     api.MemberPage
 	Invitations api.InvitationPage // open invitations
@@ -51,7 +49,7 @@ type settingsPage struct {
 // refusal is the error of a form that was rejected, and what was typed into it.
 type refusal struct {
 	At    string // the form, or a section
-	Fault string
+	Text  string
 	Typed url.Values
 }
 
@@ -60,7 +58,7 @@ func (r refusal) FaultAt(at string) string {
 	if r.At != at {
 		return ""
 	}
-	return r.Fault
+	return r.Text
 }
 
 // TypedIn returns what was typed into a field of the form, if it was rejected.
@@ -91,15 +89,14 @@ func (s *site) settings(w http.ResponseWriter, r *http.Request) error {
 
 // show renders the page of a workspace, with the error of a form or what is shown only once.
 func (s *site) show(ctx context.Context, w http.ResponseWriter, status int, v page.Visitor, rejected refusal, once shown) error {
-	p := settingsPage{Role: v.Role, Manages: v.Role.Reaches(person.Admin), refusal: rejected, shown: once, Roles: person.Roles()}
+	p := settingsPage{Manages: v.Role.Reaches(person.Admin), refusal: rejected, shown: once, Roles: person.Roles()}
 	if v.Role != person.Owner {
 		p.Roles = p.Roles[1:]
 	}
-	current, err := s.People.Current(ctx, v.Person, v.ExpiresAt)
-	if err != nil {
+	var err error
+	if p.Frame, err = s.Frame(ctx, v, "settings", "Settings"); err != nil {
 		return err
 	}
-	p.User, p.Others = current.User, current.Workspaces
 	if p.Workspace, err = s.Workspaces.Get(ctx, v.WorkspaceID, string(v.Role)); err != nil {
 		return err
 	}

@@ -78,13 +78,13 @@ type known struct {
 	states      map[Place]graph.State // of components, set by this advance
 	loops       map[Place]*loop       // unfinished loops; nil: no such loop
 	values      map[Place]Value       // outputs that were read or computed
+	finals      []End                 // stages that finish in this advance, including new ones
 	below       map[Place][]IterationValue
 	failedBelow map[Place][][]int32
-	lists       map[uuid.UUID]Items    // items of loops
-	failures    map[Place]stageFailure // of stages that failed since the last advance
-	above       *Above                 // nil: unknown
-	refusal     error                  // of a stage that the account does not cover; nil: unknown
-	limits      []Limit                // nil: unknown
+	lists       map[uuid.UUID]Items // items of loops
+	above       *Above              // nil: unknown
+	refusal     error               // of a stage that the account does not cover; nil: unknown
+	limits      []Limit             // nil: unknown
 }
 
 // Begin returns an advance of a run. modules are the modules that the run may use.
@@ -94,7 +94,7 @@ func Begin(modules *component.Registry, state State) *Advance {
 		walk: walk{scopes: map[Place]*scope{}, bound: map[Place]*Stage{}},
 		known: known{
 			states: map[Place]graph.State{}, loops: map[Place]*loop{}, values: map[Place]Value{}, below: map[Place][]IterationValue{},
-			failedBelow: map[Place][][]int32{}, lists: map[uuid.UUID]Items{}, failures: map[Place]stageFailure{},
+			failedBelow: map[Place][][]int32{}, lists: map[uuid.UUID]Items{},
 		},
 	}
 }
@@ -108,7 +108,8 @@ func (a *Advance) Step(facts Facts) (need Need, done bool, err error) {
 	}
 	if !a.begun {
 		a.begun = true
-		if err := a.applyFinished(); err != nil {
+		a.finishStages()
+		if err := a.scan(); err != nil {
 			return need, false, err
 		}
 	}

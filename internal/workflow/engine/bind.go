@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
@@ -143,14 +146,9 @@ func (a *Advance) collected(source graph.Source, shared []int32, b *binding) (al
 // outputsBelow returns the outputs of a component in all iterations that start with prefix.
 func (a *Advance) outputsBelow(componentID string, prefix []int32) []IterationValue {
 	all := slices.Clone(a.below[PlaceOf(componentID, prefix)])
-	for _, e := range a.Ends {
-		if e.Status == status.StageCompleted && isBelow(e.ComponentID, e.Iteration, componentID, prefix) {
-			all = append(all, IterationValue{e.Iteration, a.values[PlaceOf(e.ComponentID, e.Iteration)]})
-		}
-	}
-	for _, t := range a.Stages {
-		if t.Status == status.StageCompleted && isBelow(t.Component.ID, t.Iteration, componentID, prefix) {
-			all = append(all, IterationValue{t.Iteration, Value{t.Output, t.Secret}})
+	for _, e := range a.finals {
+		if e.Status == status.StageCompleted && e.ComponentID == componentID && isBelow(e.Iteration, prefix) {
+			all = append(all, IterationValue{e.Iteration, a.values[PlaceOf(componentID, e.Iteration)]})
 		}
 	}
 	return all
@@ -182,21 +180,70 @@ func (a *Advance) itemCounts(source graph.Source, shared []int32) (counts map[st
 // components failed.
 func (a *Advance) failedIterations(components []string, prefix []int32) map[string]bool {
 	failed := map[string]bool{}
-	add := func(componentID string, state status.Stage, iteration []int32) {
-		if state == status.StageFailed && slices.Contains(components, componentID) {
-			failed[array(iteration)] = true
-		}
-	}
 	for _, id := range components {
 		for _, iteration := range a.failedBelow[PlaceOf(id, prefix)] {
 			failed[array(iteration)] = true
 		}
 	}
-	for _, t := range a.Stages {
-		add(t.Component.ID, t.Status, t.Iteration)
-	}
-	for _, e := range a.Ends {
-		add(e.ComponentID, e.Status, e.Iteration)
+	for _, e := range a.finals {
+		if e.Status == status.StageFailed && slices.Contains(components, e.ComponentID) {
+			failed[array(e.Iteration)] = true
+		}
 	}
 	return failed
+}
+
+// resolve returns a component with its variables replaced by their values. It returns a
+// *fault.Error if a variable is missing or its value does not fit.
+func (a *Advance) resolve(c graph.Component) (graph.Component, error) {
+	if len(envref.Names(c.Input, c.Config)) == 0 {
+		return c, nil
+	}
+	env := a.Variables
+	if env.Err != nil {
+		return c, env.Err
+	}
+	for _, name := range a.Fixed[c.ID] {
+		if slices.Contains(env.Changed, name) {
+			return c, fault.New(fault.InvalidInput, "The environment variable %s is part of an address and has changed since the secrets next to that address were stored. Stored secrets stay with the old address. Save the workflow with these secrets again.", name)
+		}
+	}
+	entry, known := a.modules.Lookup(c.Module)
+	if !known {
+		return c, nil // starting its execution reports the error
+	}
+	for _, part := range []struct {
+		pointer string
+		value   *json.RawMessage
+		schema  json.RawMessage
+	}{{"/input", &c.Input, entry.Input}, {"/config", &c.Config, entry.Config}} {
+		schema, err := jsonschema.Parse(part.schema)
+		if err != nil {
+			return c, err
+		}
+		value, err := env.Values.Resolve(part.pointer, *part.value)
+		if err == nil && entry.Flow().Expressions && part.value == &c.Config {
+			continue // the module binds the values
+		}
+		if err == nil {
+			value, err = schema.Convert(value)
+		}
+		if err != nil {
+			return c, unresolved(part.pointer, err)
+		}
+		*part.value = value
+	}
+	return c, nil
+}
+
+// unresolved returns the error of a stage whose variables cannot be resolved.
+func unresolved(pointer string, err error) error {
+	message := err.Error()
+	if unknown, ok := errors.AsType[*envref.Unknown](err); ok {
+		pointer, message = unknown.Pointer, fmt.Sprintf("The environment variable %s was missing when the run started.", unknown.Name)
+	}
+	return &fault.Error{
+		Code: fault.InvalidInput, Message: message,
+		Details: []fault.Detail{{Code: string(fault.InvalidInput), Message: message, Pointer: pointer}},
+	}
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
-
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -22,23 +20,23 @@ const ReasonAbove = "the run that started it ended"
 
 // runWorkflow starts a run of a workflow and waits for that run to finish. It reserves nothing in
 // advance: the stages of the child run reserve their own prices.
-func (a *Advance) runWorkflow(sc *scope, t *Stage, _ json.RawMessage) error {
+func (a *Advance) runWorkflow(t *Stage) error {
 	if t.starts.Refusal == ErrNotForKey {
-		a.addStage(sc, t.failed(ErrNotForKey))
+		a.addStage(t.failed(ErrNotForKey))
 		return nil
 	}
 	refusal := a.checkChildLimits()
 	switch {
 	case a.Ending():
 	case refusal != nil:
-		a.addStage(sc, t.failed(refusal))
+		a.addStage(t.failed(refusal))
 	case t.starts.Refusal != nil:
-		a.addStage(sc, t.failed(t.starts.Refusal))
+		a.addStage(t.failed(t.starts.Refusal))
 	default:
 		t.Child = t.starts.ID
 		a.Children = append(a.Children, t.Child)
 		t.Status = status.StageRunning
-		a.addStage(sc, t)
+		a.addStage(t)
 	}
 	return nil
 }

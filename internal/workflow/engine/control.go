@@ -21,10 +21,10 @@ import (
 
 // controls maps the modules that the engine runs itself, without a worker, to the methods that run
 // them.
-var controls map[string]func(a *Advance, sc *scope, t *Stage, input json.RawMessage) error
+var controls map[string]func(a *Advance, t *Stage) error
 
 func init() {
-	controls = map[string]func(a *Advance, sc *scope, t *Stage, input json.RawMessage) error{
+	controls = map[string]func(a *Advance, t *Stage) error{
 		component.OnAPICalled: (*Advance).triggered, component.OnSchedule: (*Advance).triggered, component.OnWebhook: (*Advance).triggered,
 		component.ForEach: (*Advance).forEach,
 		component.If:      (*Advance).evaluate, component.Switch: (*Advance).evaluate, component.Transform: (*Advance).evaluate, component.ArrayBuilder: (*Advance).evaluate,
@@ -55,7 +55,7 @@ func (a *Advance) checkInput(written graph.Component, t *Stage, input json.RawMe
 }
 
 // triggered outputs the input of the run and the time of its trigger.
-func (a *Advance) triggered(sc *scope, t *Stage, _ json.RawMessage) error {
+func (a *Advance) triggered(t *Stage) error {
 	if a.Input.Err != nil {
 		return a.Input.Err
 	}
@@ -64,20 +64,16 @@ func (a *Advance) triggered(sc *scope, t *Stage, _ json.RawMessage) error {
 	if err := copyInput(t.Component.Module, fields, a.Input.JSON); err != nil {
 		return err
 	}
+	fields["triggeredAt"] = json.RawMessage(`"` + timestamp.Of(a.Run.CreatedAt).String() + `"`)
 	if t.Component.Module == component.OnSchedule && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
-		if err := setTime(fields, "scheduledAt", a.Run.CreatedAt); err != nil {
-			return err
-		}
-	}
-	if err := setTime(fields, "triggeredAt", a.Run.CreatedAt); err != nil {
-		return err
+		fields["scheduledAt"] = fields["triggeredAt"]
 	}
 	output, err := strictjson.Encode(fields)
 	if err != nil {
 		return fmt.Errorf("encode the trigger's output: %w", err)
 	}
 	t.Status, t.Output, t.Port = status.StageCompleted, output, graph.PortNext // no size limit: the input was accepted
-	a.addStage(sc, t)
+	a.addStage(t)
 	return nil
 }
 
@@ -115,102 +111,93 @@ func HideInput(module string, output, input json.RawMessage, hidden []string) js
 	return shown
 }
 
-func setTime(fields map[string]json.RawMessage, name string, at time.Time) error {
-	text, err := json.Marshal(timestamp.Of(at))
-	if err != nil {
-		return fmt.Errorf("encode a time: %w", err)
-	}
-	fields[name] = text
-	return nil
-}
-
 // evaluate runs a component whose output depends only on its input and config.
-func (a *Advance) evaluate(sc *scope, t *Stage, input json.RawMessage) error {
-	outcome, err := logic.Evaluate(t.Component.Module, input, Object(t.Component.Config), a.Variables.Values)
+func (a *Advance) evaluate(t *Stage) error {
+	outcome, err := logic.Evaluate(t.Component.Module, t.input, Object(t.Component.Config), a.Variables.Values)
 	if err != nil {
-		a.addStage(sc, t.failed(err))
+		a.addStage(t.failed(err))
 		return nil
 	}
-	a.addStage(sc, t.completed(outcome.Output, outcome.Port))
+	a.addStage(t.completed(outcome.Output, outcome.Port))
 	return nil
 }
 
 // forEach starts a loop.
-func (a *Advance) forEach(sc *scope, t *Stage, input json.RawMessage) error {
+func (a *Advance) forEach(t *Stage) error {
 	var in struct {
 		Items json.RawMessage `json:"items"`
 	}
 	var items []json.RawMessage
-	_ = json.Unmarshal(input, &in)
+	_ = json.Unmarshal(t.input, &in)
 	switch err := json.Unmarshal(in.Items, &items); {
 	case err != nil || !bytes.HasPrefix(bytes.TrimSpace(in.Items), []byte("[")):
-		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items is not an array")))
+		a.addStage(t.failed(component.Permanent(component.CodeInvalidInput, "items is not an array")))
 		return nil
 	case len(items) > MaxItems:
-		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items has %d entries; at most %d are allowed", len(items), MaxItems)))
+		a.addStage(t.failed(component.Permanent(component.CodeInvalidInput, "items has %d entries; at most %d are allowed", len(items), MaxItems)))
 		return nil
 	}
-	stored, err := a.storedItems(sc, t.Component.ID, in.Items)
+	stored, err := a.storedItems(t, in.Items)
 	if err != nil {
 		return err
 	}
 	t.Status, t.Items = status.StageRunning, stored
-	l := &loop{Progress: Progress{ID: t.ID, Count: int32(len(items))}, componentID: t.Component.ID, iteration: t.Iteration, stage: t}
+	l := &loop{StoredLoop: StoredLoop{ID: t.ID, ComponentID: t.Component.ID, Iteration: t.Iteration, ItemCount: int32(len(items))}, stage: t}
 	l.configure(t.Component.Config)
-	t.Loop = &l.Progress
+	t.Loop = &l.StoredLoop
 	a.lists[t.ID] = Items{items, t.Secret}
 	a.loops[PlaceOf(t.Component.ID, t.Iteration)] = l
-	a.addStage(sc, t)
+	a.addStage(t)
 	a.fill(l)
 	return nil
 }
 
 // pause waits for a duration or until a time.
-func (a *Advance) pause(sc *scope, t *Stage, input json.RawMessage) error {
-	due, err := logic.Due(t.Component.Module, input, Object(t.Component.Config), a.Run.Now)
+func (a *Advance) pause(t *Stage) error {
+	due, err := logic.Due(t.Component.Module, t.input, Object(t.Component.Config), a.Run.Now)
 	if err != nil {
-		a.addStage(sc, t.failed(err))
+		a.addStage(t.failed(err))
 		return nil
 	}
-	a.wait(sc, t, due.Sub(a.Run.Now))
+	a.wait(t, due.Sub(a.Run.Now))
 	return nil
 }
 
 // wait sets the timer of a stage. A time in the past is due immediately.
-func (a *Advance) wait(sc *scope, t *Stage, after time.Duration) {
+func (a *Advance) wait(t *Stage, after time.Duration) {
 	t.Status, t.Wake = status.StageRunning, max(after, time.Millisecond)
-	a.addStage(sc, t)
+	a.addStage(t)
 }
 
 // waitForSignal waits for a signal until its timeout. The signal may already have arrived.
-func (a *Advance) waitForSignal(sc *scope, t *Stage, _ json.RawMessage) error {
+func (a *Advance) waitForSignal(t *Stage) error {
 	var config struct {
 		Name      string `json:"name"`
 		TimeoutMs int64  `json:"timeoutMs"`
 	}
 	_ = json.Unmarshal(t.Component.Config, &config)
 	if a.Variables.Hidden.In(config.Name) {
-		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal must not contain a secret environment variable, because it is shown")))
+		a.addStage(t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal must not contain a secret environment variable, because it is shown")))
 		return nil
 	}
 	t.Signal = config.Name
-	a.wait(sc, t, time.Duration(config.TimeoutMs)*time.Millisecond)
+	a.wait(t, time.Duration(config.TimeoutMs)*time.Millisecond)
 	a.More = true // the next advance checks whether the signal has arrived
 	return nil
 }
 
 // respond sets the output of the run. If several stages respond, the last output counts.
-func (a *Advance) respond(sc *scope, t *Stage, input json.RawMessage) error {
-	a.addStage(sc, t.completed(input, graph.PortNext))
+func (a *Advance) respond(t *Stage) error {
+	a.addStage(t.completed(t.input, graph.PortNext))
 	if t.Status != status.StageCompleted {
 		return nil
 	}
-	a.Run.Output, a.Run.SecretOutput = input, t.Secret
+	a.Run.Output, a.Run.SecretOutput = t.input, t.Secret
 	return nil
 }
 
 // failOnPurpose fails the stage with the code and message of the config.
-func (a *Advance) failOnPurpose(sc *scope, t *Stage, _ json.RawMessage) error {
+func (a *Advance) failOnPurpose(t *Stage) error {
 	config := struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -218,10 +205,10 @@ func (a *Advance) failOnPurpose(sc *scope, t *Stage, _ json.RawMessage) error {
 	_ = json.Unmarshal(Object(t.Component.Config), &config)
 	// Secrets are redacted from an error's message, but not from its code.
 	if written, _ := a.Plan.Component(t.Component.ID); a.namesSecret(written) && a.Variables.Hidden.In(config.Code) {
-		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the code of an error must not contain a secret environment variable, because it is shown")))
+		a.addStage(t.failed(component.Permanent(component.CodeInvalidInput, "the code of an error must not contain a secret environment variable, because it is shown")))
 		return nil
 	}
-	a.addStage(sc, t.failed(&component.Error{Code: config.Code, Message: config.Message}))
+	a.addStage(t.failed(&component.Error{Code: config.Code, Message: config.Message}))
 	return nil
 }
 

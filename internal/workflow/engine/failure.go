@@ -33,16 +33,16 @@ func (a *Advance) namesSecret(c graph.Component) bool {
 
 // redactFailure returns the error of a stage without the secrets of the run and of the stage's
 // input. It does not change the code and the names of fields.
-func (a *Advance) redactFailure(t *Stage) json.RawMessage {
+func (a *Advance) redactFailure(failure json.RawMessage, secrets []string) json.RawMessage {
 	if a.Variables.Err != nil {
 		return encodeFailure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be decrypted"))
 	}
 	hidden := a.Variables.Hidden
-	if len(t.secrets) > 0 {
-		hidden = component.NewRedactor(slices.Concat(a.Variables.Secrets, t.secrets)...)
+	if len(secrets) > 0 {
+		hidden = component.NewRedactor(slices.Concat(a.Variables.Secrets, secrets)...)
 	}
 	var why api.ExecutionError
-	err := json.Unmarshal(t.Failure, &why)
+	err := json.Unmarshal(failure, &why)
 	if why.Message = hidden.Text(why.Message); hidden.Whole() {
 		why.Details = nil
 	}
@@ -57,27 +57,21 @@ func (a *Advance) redactFailure(t *Stage) json.RawMessage {
 	return shown
 }
 
-// stageFailure is the error of a failed stage.
-type stageFailure struct {
-	stage uuid.UUID
-	why   json.RawMessage
-}
-
 // FailWith fails the run for a reason that is not the failure of a stage. The run finishes when
 // its running stages have finished.
 func (a *Advance) FailWith(code, message string) {
 	a.fail(api.RunError{Code: code, Message: message})
 }
 
-// failFor fails the run because a stage failed.
-func (a *Advance) failFor(componentID string, of stageFailure) {
+// failFor fails the run because a component failed. stage is its stage; zero: it was not created.
+func (a *Advance) failFor(componentID string, stage uuid.UUID, failure json.RawMessage) {
 	why := api.RunError{Code: "INTERNAL_ERROR", Message: "A stage failed.", ComponentID: &componentID}
 	var read api.ExecutionError
-	if json.Unmarshal(of.why, &read) == nil && read.Code != "" {
+	if json.Unmarshal(failure, &read) == nil && read.Code != "" {
 		why.Code, why.Message, why.Retryable = read.Code, read.Message, read.Retryable
 	}
-	if of.stage != uuid.Nil {
-		why.StageID = &of.stage
+	if stage != uuid.Nil {
+		why.StageID = &stage
 	}
 	a.fail(why)
 }

@@ -2,36 +2,39 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // loop is an unfinished FOR_EACH in one iteration of the loops around it.
 type loop struct {
-	Progress
-	componentID string
-	iteration   []int32
+	StoredLoop
 	concurrency int32
 	continues   bool   // after an item failed
 	stage       *Stage // set if the loop is new in this advance
 	late        bool   // the loop exceeded its timeout
 	dirty       bool
-	result      *Stage        // the loop's final state; nil: unfinished
+	finished    bool
 	firstFailed []FailedStage // the first failed item, if any, before this advance; nil: unknown
 }
 
 // failing reports whether no more items may start, because an item failed or the loop timed out.
-func (l *loop) failing() bool { return l.late || l.Failed > 0 && !l.continues }
+func (l *loop) failing() bool { return l.late || l.FailedItems > 0 && !l.continues }
 
 // key returns the ID and the place of the loop.
-func (l *loop) key() Loop { return Loop{l.ID, PlaceOf(l.componentID, l.iteration)} }
+func (l *loop) key() Loop { return Loop{l.ID, PlaceOf(l.ComponentID, l.Iteration)} }
 
 // loopOf returns the loop that an iteration belongs to. The loop must have been read.
 func (a *Advance) loopOf(sc *scope) *loop {
@@ -39,20 +42,21 @@ func (a *Advance) loopOf(sc *scope) *loop {
 }
 
 // addLoop adds an unfinished loop of an earlier advance.
-func (a *Advance) addLoop(l *loop, started *time.Time) error {
-	p := PlaceOf(l.componentID, l.iteration)
+func (a *Advance) addLoop(row StoredLoop) (*loop, error) {
+	l := &loop{StoredLoop: row}
+	p := l.key().Place
 	if a.loops[p] != nil {
-		return nil
+		return a.loops[p], nil
 	}
-	written, _ := a.Plan.Component(l.componentID)
+	written, _ := a.Plan.Component(l.ComponentID)
 	c, err := a.resolve(written)
 	if err != nil {
-		return fmt.Errorf("read the config of a loop: %w", err)
+		return nil, fmt.Errorf("read the config of a loop: %w", err)
 	}
 	l.configure(c.Config)
-	l.late = a.late(l.componentID, started)
+	l.late = a.late(l.ComponentID, &row.StartedAt)
 	a.loops[p] = l
-	return nil
+	return l, nil
 }
 
 // configure reads the config of a loop (components.md).
@@ -71,46 +75,53 @@ func (l *loop) configure(config json.RawMessage) {
 // fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
 // loop.
 func (a *Advance) fill(l *loop) {
-	if l.result != nil {
+	if l.finished {
 		return
 	}
-	parent := a.scopeOf(l.componentID, l.iteration)
+	parent := a.scopeOf(l.ComponentID, l.Iteration)
 	stopped := a.stopped(parent) || l.failing()
-	for !stopped && l.Next < l.Count && l.Live < l.concurrency {
-		if a.full() || a.First && slices.ContainsFunc(a.Plan.Members(l.componentID), a.computable) {
+	for !stopped && l.NextItem < l.ItemCount && l.LiveItems < l.concurrency {
+		if a.full() || a.First && slices.ContainsFunc(a.Plan.Members(l.ComponentID), a.computable) {
 			a.More = true
 			break
 		}
-		sc := a.scope(l.componentID, append(slices.Clone(l.iteration), l.Next))
+		sc := a.scope(l.ComponentID, append(slices.Clone(l.Iteration), l.NextItem))
 		sc.queued = true
 		if !a.Run.Rerun { // in a rerun, the item may have reused stages
 			sc.states = map[string]graph.State{}
 		}
-		l.Next, l.Live, l.dirty, a.Changed = l.Next+1, l.Live+1, true, true
+		l.NextItem, l.LiveItems, l.dirty, a.Changed = l.NextItem+1, l.LiveItems+1, true, true
 		a.fresh = append(a.fresh, sc)
 	}
-	if l.Live > 0 || l.Next < l.Count && !stopped {
+	if l.LiveItems > 0 || l.NextItem < l.ItemCount && !stopped {
 		return
 	}
-	end := &Stage{Status: status.StageCompleted, Port: graph.PortDone}
+	end := End{ID: l.ID, ComponentID: l.ComponentID, Iteration: l.Iteration, Next: l.NextItem, Failed: l.FailedItems}
 	switch {
 	case l.late:
-		c, _ := a.Plan.Component(l.componentID)
-		end = (&Stage{}).failed(errLate(c))
+		c, _ := a.Plan.Component(l.ComponentID)
+		end.Status, end.Failure = status.StageFailed, encodeFailure(errLate(c))
 	case l.failing():
 		if l.firstFailed == nil && !a.unstored() {
 			add(&a.need.First, l.key())
 			a.unfilled = append(a.unfilled, l)
 			return
 		}
-		end = (&Stage{}).failed(itemFailed(l, a.firstFailed(l)))
-		end.Failure = a.redactFailure(end)
+		end.Status, end.Failure = status.StageFailed, a.redactFailure(encodeFailure(itemFailed(l, a.firstFailed(l))), nil)
 	case stopped: // items are unfinished or have not started
-		end = &Stage{Status: status.StageCanceled}
+		end.Status = status.StageCanceled
 	default:
-		end.Output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.Count, l.Failed))
+		end.Status, end.Port, end.Output = status.StageCompleted, graph.PortDone, json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.ItemCount, l.FailedItems))
+		end.Bytes = int64(len(end.Output))
 	}
-	a.finishLoop(l, end)
+	l.finished = true
+	if t := l.stage; t != nil {
+		t.Status, t.Port, t.Output, t.Failure = end.Status, end.Port, end.Output, end.Failure
+		a.Run.PendingCount--
+		a.finished(end)
+		return
+	}
+	a.finish(end)
 }
 
 // postponeItems leaves iterations that have not started anything to the next advance. These
@@ -118,58 +129,36 @@ func (a *Advance) fill(l *loop) {
 func (a *Advance) postponeItems() {
 	for _, sc := range a.fresh {
 		l := a.loopOf(sc)
-		l.Next, l.Live, a.More = l.Next-1, l.Live-1, true
+		l.NextItem, l.LiveItems, a.More = l.NextItem-1, l.LiveItems-1, true
 		delete(a.scopes, sc.Place)
 	}
 	a.fresh = nil
-}
-
-// finishLoop finishes a loop with the final state in end.
-func (a *Advance) finishLoop(l *loop, end *Stage) {
-	l.result, a.Changed = end, true
-	a.Run.PendingCount--
-	if end.Status == status.StageFailed {
-		a.Run.FailedCount++
-	}
-	if l.stage != nil {
-		l.stage.Status, l.stage.Port, l.stage.Output, l.stage.Failure = end.Status, end.Port, end.Output, end.Failure
-	} else {
-		a.Ends = append(a.Ends, End{
-			ID: l.ID, ComponentID: l.componentID, Iteration: l.iteration, Status: end.Status, Port: end.Port, Output: end.Output, Failure: end.Failure, Next: l.Next, Failed: l.Failed,
-		})
-		a.Finished[l.ID] = true
-	}
-	a.countOutput(int64(len(end.Output)))
-	a.values[PlaceOf(l.componentID, l.iteration)] = Value{Output: end.Output} // the output is not stored yet, so it cannot be read
-	parent := a.scopeOf(l.componentID, l.iteration)
-	a.setState(parent, l.componentID, graph.State{Status: end.Status, Port: end.Port})
-	a.failures[PlaceOf(l.componentID, l.iteration)] = stageFailure{l.ID, end.Failure}
 }
 
 // finishIteration counts a finished iteration. failed is the component with an unhandled failure
 // in the iteration, or "".
 func (a *Advance) finishIteration(sc *scope, failed string) {
 	l := a.loopOf(sc)
-	if l == nil || l.result != nil {
+	if l == nil || l.finished {
 		return
 	}
-	l.Live, l.dirty, a.Changed = l.Live-1, true, true
+	l.LiveItems, l.dirty, a.Changed = l.LiveItems-1, true, true
 	a.items++
 	if failed != "" {
-		l.Failed++
-		a.More = a.More || l.failing() && l.Live > 0 // the next advance cancels the waiting stages of the other items
+		l.FailedItems++
+		a.More = a.More || l.failing() && l.LiveItems > 0 // the next advance cancels the waiting stages of the other items
 	}
 	a.fill(l)
 }
 
 // storedItems returns the items of a loop in the form in which they are stored, with references to
 // variables instead of their values.
-func (a *Advance) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
-	written, _ := a.Plan.Component(componentID)
+func (a *Advance) storedItems(t *Stage, items json.RawMessage) (json.RawMessage, error) {
+	written, _ := a.Plan.Component(t.Component.ID)
 	if len(envref.Names(written.Input)) == 0 {
 		return items, nil
 	}
-	input, _, err := a.bind(sc, written)
+	input, _, err := a.bind(t.scope, written)
 	if err != nil {
 		return nil, err
 	}
@@ -200,16 +189,76 @@ func (a *Advance) ResolveItems(componentID string, stored json.RawMessage) (json
 	return in.Items, err
 }
 
-// Moved returns the progress of loops of earlier advances that changed, in the order of their IDs.
-func (a *Advance) Moved() (all []Progress) {
+// Moved returns the loops of earlier advances that changed, in the order of their IDs.
+func (a *Advance) Moved() (all []StoredLoop) {
 	for _, l := range a.loops {
-		if l != nil && l.dirty && l.stage == nil && l.result == nil {
-			all = append(all, l.Progress)
+		if l != nil && l.dirty && l.stage == nil && !l.finished {
+			all = append(all, l.StoredLoop)
 		}
 	}
-	slices.SortFunc(all, func(a, b Progress) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(all, func(a, b StoredLoop) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return all
 }
 
 // ItemsOf returns the items of a new loop.
 func (a *Advance) ItemsOf(t *Stage) Items { return a.lists[t.ID] }
+
+// failedItem describes a failed item of a loop. It omits the details of the error, which may be
+// large. The failed stage contains them.
+type failedItem struct {
+	Index       int32     `json:"index"`
+	ComponentID string    `json:"componentId"`
+	StageID     uuid.UUID `json:"stageId"`
+	Code        string    `json:"code"`
+	Message     string    `json:"message"`
+}
+
+// Failing returns the components of a loop whose failures fail an item.
+func Failing(plan *graph.Plan, loop string) (ids []string) {
+	for _, id := range plan.Members(loop) {
+		if !plan.Handles(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// firstFailed returns the first failed item of the loop with its unhandled failure, or nil if no
+// item failed. Errors of stages are redacted, so the result contains no secrets.
+func (a *Advance) firstFailed(l *loop) *failedItem {
+	failing := Failing(a.Plan, l.ComponentID)
+	rows := slices.Clone(l.firstFailed)
+	for _, e := range a.finals { // these are not written yet
+		if e.Status == status.StageFailed && slices.Contains(failing, e.ComponentID) && isBelow(e.Iteration, l.Iteration) {
+			rows = append(rows, FailedStage{ID: e.ID, ComponentID: e.ComponentID, Iteration: e.Iteration, Error: e.Failure})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(rows, func(a, b FailedStage) int {
+		return cmp.Or(slices.Compare(a.Iteration, b.Iteration), cmp.Compare(slices.Index(failing, a.ComponentID), slices.Index(failing, b.ComponentID)))
+	})
+	item := &failedItem{Index: first.Iteration[len(l.Iteration)], ComponentID: first.ComponentID, StageID: first.ID}
+	var failure api.ExecutionError
+	if json.Unmarshal(first.Error, &failure) == nil {
+		item.Code, item.Message = failure.Code, component.Cut(failure.Message, component.MaxMessage)
+	}
+	return item
+}
+
+// itemFailed returns the error of a loop whose items failed. The error contains the first failed
+// item, how it failed, and the number of failed items.
+func itemFailed(l *loop, first *failedItem) error {
+	details := map[string]any{"failedItems": l.FailedItems, "items": l.ItemCount}
+	if first == nil {
+		return component.Permanent("ITEM_FAILED", "%d of %s failed", l.FailedItems, fault.Count(int(l.ItemCount), "item")).With(details)
+	}
+	details["first"] = first
+	which := fmt.Sprintf("the item at index %d failed", first.Index)
+	if l.FailedItems > 1 {
+		which = fmt.Sprintf("%d of %s failed, the first at index %d,", l.FailedItems, fault.Count(int(l.ItemCount), "item"), first.Index)
+	}
+	message := fmt.Sprintf("%s in component %s: %s: %s", which, first.ComponentID, first.Code, first.Message)
+	return component.Permanent("ITEM_FAILED", "%s", component.Cut(message, component.MaxMessage)).With(details)
+}

@@ -159,7 +159,7 @@ func (m *memory) apply(a *engine.Advance) {
 	}
 	for _, p := range a.Moved() {
 		s := m.byID(p.ID)
-		s.NextItem, s.LiveItems, s.FailedItems = p.Next, p.Live, p.Failed
+		s.NextItem, s.LiveItems, s.FailedItems = p.NextItem, p.LiveItems, p.FailedItems
 	}
 	for above := m.parent; above != nil; above = above.parent {
 		above.run.Below += a.Spent
@@ -209,7 +209,7 @@ func (m *memory) insert(a *engine.Advance, t *engine.Stage) {
 		m.runs = append(m.runs, m.prepared[t.Child])
 	}
 	if t.Loop != nil {
-		s.ItemCount, s.NextItem, s.LiveItems, s.FailedItems = &t.Loop.Count, t.Loop.Next, t.Loop.Live, t.Loop.Failed
+		s.ItemCount, s.NextItem, s.LiveItems, s.FailedItems = &t.Loop.ItemCount, t.Loop.NextItem, t.Loop.LiveItems, t.Loop.FailedItems
 	}
 	if t.Wake > 0 {
 		s.WakeAt = new(a.Run.Now.Add(t.Wake))

@@ -14,6 +14,7 @@ import (
 
 // Reuse lists the stages and child runs that a rerun reuses of the finished run that it repeats.
 type Reuse struct {
+	From   uuid.UUID   // the finished run
 	Stages []uuid.UUID // stages that are copied
 	Done   []string    // components outside of loops whose stages are reused or resumed
 

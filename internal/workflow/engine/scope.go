@@ -2,6 +2,8 @@ package engine
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
@@ -18,11 +20,8 @@ type scope struct {
 	over      bool
 }
 
-// root returns the scope of the components that are in no loop.
-func (a *Advance) root() *scope { return a.scope("", nil) }
-
-// scope returns the scope of an iteration of a loop. The index in that loop is the last element of
-// iteration.
+// scope returns the scope of an iteration of a loop, or of the components in no loop if loop is empty.
+// The index in that loop is the last element of iteration.
 func (a *Advance) scope(loop string, iteration []int32) *scope {
 	p := PlaceOf(loop, iteration)
 	sc := a.scopes[p]
@@ -76,7 +75,11 @@ func (a *Advance) step(sc *scope) error {
 	}
 	next := a.Plan.Next(sc.Component, sc.states)
 	if next.Failed != "" && sc.Component == "" {
-		a.failFor(next.Failed, a.failures[PlaceOf(next.Failed, nil)])
+		var failed End // zero if an earlier advance failed the run
+		if i := slices.IndexFunc(a.finals, func(e End) bool { return e.ComponentID == next.Failed }); i >= 0 {
+			failed = a.finals[i]
+		}
+		a.failFor(next.Failed, failed.ID, failed.Failure)
 	}
 	if !a.stopped(sc) && len(next.Ready) > 0 {
 		return a.startReady(sc, a.withoutComputable(a.withoutOtherTriggers(sc, next.Ready)))
@@ -171,12 +174,54 @@ func (a *Advance) stopped(sc *scope) bool {
 	if a.Ending() {
 		return true
 	}
-	for sc.Component != "" {
-		l := a.loopOf(sc)
-		if l == nil || l.failing() {
-			return true
-		}
-		sc = a.scopeOf(sc.Component, sc.iteration[:len(sc.iteration)-1])
+	return slices.ContainsFunc(a.loopsAround(sc), func(p Place) bool {
+		l := a.loops[p]
+		return l == nil || l.failing()
+	})
+}
+
+// loopsAround returns the places of the loops around the components of a scope.
+func (a *Advance) loopsAround(sc *scope) (places []Place) {
+	if sc.Component == "" {
+		return nil
 	}
-	return false
+	for level, loop := range slices.Concat(a.Plan.Around(sc.Component), []string{sc.Component}) {
+		places = append(places, PlaceOf(loop, sc.iteration[:level]))
+	}
+	return places
+}
+
+// Place identifies a component in an iteration, or an iteration of a loop. In the second case, the
+// index in that loop comes last.
+type Place struct {
+	Component string
+	Iteration string // in PostgreSQL's array syntax
+}
+
+// Indexes returns the iteration of the place.
+func (p Place) Indexes() []int32 {
+	indexes := []int32{} // never nil, which is NULL to PostgreSQL
+	for _, text := range strings.Split(strings.Trim(p.Iteration, "{}"), ",") {
+		if index, err := strconv.ParseInt(text, 10, 32); err == nil {
+			indexes = append(indexes, int32(index))
+		}
+	}
+	return indexes
+}
+
+// PlaceOf returns the place of a component in an iteration.
+func PlaceOf(component string, iteration []int32) Place {
+	return Place{component, array(iteration)}
+}
+
+// array returns an iteration in PostgreSQL's array syntax.
+func array(iteration []int32) string {
+	text := []byte{'{'}
+	for i, index := range iteration {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(index), 10)
+	}
+	return string(append(text, '}'))
 }

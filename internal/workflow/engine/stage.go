@@ -2,9 +2,11 @@ package engine
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Stage is a new stage of an advance.
@@ -29,7 +32,7 @@ type Stage struct {
 	Execution *Execution    // nil if the engine itself runs the stage
 	Usage     credit.Amount // of a computed stage
 	Elapsed   time.Duration // how long the module of a computed stage took; 0: not computed
-	Loop      *Progress     // of a loop
+	Loop      *StoredLoop   // of a loop
 	Items     json.RawMessage
 	Wake      time.Duration // delay of its timer; 0: no timer
 	Signal    string        // name of the signal that it waits for
@@ -66,15 +69,6 @@ func (t *Stage) Input() (input json.RawMessage, secrets []string) { return t.inp
 // CanWait reports whether the next advance may start the stage instead, because it finds the stage's
 // scope.
 func (t *Stage) CanWait() bool { return t.scope.resumable() }
-
-// Progress is the progress of a loop.
-type Progress struct {
-	ID     uuid.UUID
-	Count  int32
-	Next   int32 // index of the first item that has not started
-	Live   int32
-	Failed int32
-}
 
 // Execution is the execution of a stage.
 type Execution struct {
@@ -122,14 +116,14 @@ func (a *Advance) start(sc *scope, componentID string) (started bool, err error)
 	}
 	delete(a.bound, p)
 	if t.refusal != nil {
-		a.addStage(sc, t.failed(t.refusal))
+		a.addStage(t.failed(t.refusal))
 		return true, nil
 	}
 	run, control := controls[t.Component.Module]
 	if !control {
 		run = (*Advance).call
 	}
-	return true, run(a, sc, t, t.input)
+	return true, run(a, t)
 }
 
 // bindStage returns the stage of a component with its input. If the input is invalid, it sets the
@@ -178,26 +172,25 @@ func (a *Advance) boundInput(sc *scope, t *Stage) (json.RawMessage, error) {
 }
 
 // addStage adds a stage to the changes of this advance.
-func (a *Advance) addStage(sc *scope, t *Stage) {
+func (a *Advance) addStage(t *Stage) {
 	a.Stages, a.Changed = append(a.Stages, t), true
 	a.bytes += int64(len(t.Output) + len(t.Items))
 	if t.Execution != nil {
 		a.bytes += int64(len(t.Execution.Input) + len(t.Execution.Config))
 	}
 	a.Run.StageCount++
-	a.Run.Usage += t.Usage
-	switch {
-	case !t.Status.Terminal():
-		a.Run.PendingCount++
-	case t.Status == status.StageFailed:
-		a.Run.FailedCount++
-		t.Failure = a.redactFailure(t)
-		a.failures[PlaceOf(t.Component.ID, t.Iteration)] = stageFailure{t.ID, t.Failure}
-	case t.Status == status.StageCompleted:
-		a.values[PlaceOf(t.Component.ID, t.Iteration)] = Value{t.Output, t.Secret}
-		a.countOutput(int64(len(t.Output)))
+	if t.Status == status.StageFailed {
+		t.Failure = a.redactFailure(t.Failure, t.secrets)
 	}
-	a.setState(sc, t.Component.ID, graph.State{Status: t.Status, Port: t.Port})
+	if t.Status.Terminal() {
+		a.finished(End{
+			ID: t.ID, ComponentID: t.Component.ID, Iteration: t.Iteration, Status: t.Status, Port: t.Port,
+			Output: t.Output, Secret: t.Secret, Failure: t.Failure, Usage: t.Usage, Bytes: int64(len(t.Output)),
+		})
+	} else {
+		a.Run.PendingCount++
+		a.setState(t.scope, t.Component.ID, graph.State{Status: t.Status, Port: t.Port})
+	}
 	a.countOutput(int64(len(t.Items))) // items are stored in addition to the output from which they come
 }
 
@@ -219,44 +212,44 @@ func (t *Stage) completed(output json.RawMessage, port string) *Stage {
 
 // call finishes a stage with the result of its module if the result is known, and otherwise creates an
 // execution.
-func (a *Advance) call(sc *scope, t *Stage, _ json.RawMessage) error {
+func (a *Advance) call(t *Stage) error {
 	entry, _ := a.modules.Lookup(t.Component.Module)
 	if most := a.exceeded(entry.Price); most != nil {
 		a.FailWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run, or one above it, cost more than its maxCredits of %s.", *most))
 		return nil
 	}
 	if a.uncovered(entry.Price) > 0 {
-		a.failFor(t.Component.ID, stageFailure{why: encodeFailure(a.refusal)})
+		a.failFor(t.Component.ID, uuid.Nil, encodeFailure(a.refusal))
 		return nil
 	}
 	t.price = entry.Price
 	more := max(0, a.Run.Committed+t.price-a.Run.Reserved)
 	a.Budget.Left -= more
 	if !a.setResult(t, entry, more) {
-		if err := a.execute(t, t.call, more); err != nil {
+		if err := a.execute(t, more); err != nil {
 			return err
 		}
 	}
 	a.Run.Committed += t.price
 	a.Spent += t.price
 	a.Run.Reserved += more
-	a.addStage(sc, t)
+	a.addStage(t)
 	return nil
 }
 
 // execute creates the execution of a stage. reserve is what the run reserves for it.
-func (a *Advance) execute(t *Stage, c component.Call, reserve credit.Amount) error {
+func (a *Advance) execute(t *Stage, reserve credit.Amount) error {
 	executionID, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("make execution id: %w", err)
 	}
-	effectKey, err := a.effectKey(t, c.Input, c.Config)
+	effectKey, err := a.EffectID(t, t.call.Input, t.call.Config)
 	if err != nil {
 		return err
 	}
 	t.Execution = &Execution{
-		ID: executionID, EffectKey: effectKey, Input: c.Input, Config: c.Config, Attempts: t.Component.Attempts,
-		Timeout: time.Duration(t.Component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: c.Secrets,
+		ID: executionID, EffectKey: effectKey, Input: t.call.Input, Config: t.call.Config, Attempts: t.Component.Attempts,
+		Timeout: time.Duration(t.Component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: t.call.Secrets,
 	}
 	return nil
 }
@@ -267,4 +260,42 @@ func Object(text json.RawMessage) json.RawMessage {
 		return json.RawMessage(`{}`)
 	}
 	return text
+}
+
+// valueOf decodes JSON, so that values can be compared regardless of white space and the order of
+// fields.
+func valueOf(text json.RawMessage) (value any, err error) {
+	if value, err = strictjson.Decode(text); err != nil {
+		return nil, errors.New("decode the input or config of a stage: invalid JSON") // the decoder's error may contain a secret
+	}
+	return value, nil
+}
+
+// SameValue reports whether two JSON texts have the same value.
+func SameValue(a, b json.RawMessage) (bool, error) {
+	first, err := valueOf(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := valueOf(b)
+	return reflect.DeepEqual(first, second), err
+}
+
+// EffectID derives a UUID from the first run in a series of reruns, the component and iteration of the
+// stage, and the values of JSON texts. With the input and config, it is the key that an execution sends
+// with its external effects, such as the Idempotency-Key of API_CALL. So a rerun sends the same key.
+func (a *Advance) EffectID(t *Stage, texts ...json.RawMessage) (uuid.UUID, error) {
+	parts := []any{t.Component.ID, t.Iteration}
+	for _, text := range texts {
+		value, err := valueOf(text)
+		if err != nil {
+			return uuid.Nil, err
+		}
+		parts = append(parts, value)
+	}
+	text, err := strictjson.Encode(parts)
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("encode the place of a stage: %w", err)
+	}
+	return uuid.NewHash(sha256.New(), a.Run.EffectRoot, text, 8), nil
 }

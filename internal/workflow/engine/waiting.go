@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/json"
-	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
 // End is the final state of a stage that was unfinished before this advance. The output of an execution
@@ -119,16 +119,6 @@ func (a *Advance) childFailure(w Waiting) json.RawMessage {
 	return encoded
 }
 
-// applyFinished applies what has finished since the last advance: the stages that wait for nothing more
-// and, if all stages were read, everything else.
-func (a *Advance) applyFinished() error {
-	a.finishStages()
-	if !a.Scanned {
-		return nil
-	}
-	return a.scan()
-}
-
 // finishStages finishes the stages that have nothing more to wait for. Child runs come last, because their result
 // depends on whether the run is ending.
 func (a *Advance) finishStages() {
@@ -145,21 +135,25 @@ func (a *Advance) finishStages() {
 	}
 }
 
-// finish finishes a stage of an earlier advance, and enqueues its scope.
+// finish finishes a stage of an earlier advance.
 func (a *Advance) finish(e End) {
 	a.Ends = append(a.Ends, e)
-	a.Changed, a.Finished[e.ID] = true, true
+	a.Finished[e.ID] = true
 	a.NotBefore(e.At)
 	a.Run.PendingCount--
+	a.finished(e)
+}
+
+// finished counts a stage that finishes in this advance, new or earlier, and enqueues its scope.
+func (a *Advance) finished(e End) {
+	a.finals, a.Changed = append(a.finals, e), true
 	a.Run.Usage += e.Usage
 	if e.Status == status.StageFailed {
 		a.Run.FailedCount++
 	}
-	p := PlaceOf(e.ComponentID, e.Iteration)
-	if len(e.Output) > 0 {
-		a.values[p] = Value{e.Output, e.Secret}
+	if len(e.Output) > 0 || e.Execution == uuid.Nil && e.Child == uuid.Nil { // else it is read when it is needed
+		a.values[PlaceOf(e.ComponentID, e.Iteration)] = Value{e.Output, e.Secret}
 	}
-	a.failures[p] = stageFailure{e.ID, e.Failure}
 	a.setState(a.scopeOf(e.ComponentID, e.Iteration), e.ComponentID, graph.State{Status: e.Status, Port: e.Port})
 	a.countOutput(e.Bytes)
 }
@@ -183,22 +177,20 @@ func (a *Advance) countOutput(bytes int64) {
 	}
 }
 
-// scan checks the deadline of the run, a cancel request, and the stages that are still unfinished. It
-// also applies what lost or incomplete advances left unapplied.
+// scan checks the deadline of the run, a cancel request, and all stages that are still unfinished, if
+// they were read. It continues loops, resumes what the last advance left unfinished, and cancels the
+// waiting stages and child runs of a run that is ending.
 func (a *Advance) scan() error {
+	if !a.Scanned {
+		return nil
+	}
 	if !a.Run.Deadline.After(a.Run.Now) {
 		a.FailWith("TIMEOUT", "The run exceeded its deadline.")
 	}
 	if a.Run.CancelRequestedAt != nil && !a.Run.CancelShown {
 		a.Changed, a.Halted = true, true
 	}
-	a.enqueue(a.root())
-	return a.scanUnfinished()
-}
-
-// scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last
-// advance left unfinished, and cancels the waiting stages and child runs of a run that is ending.
-func (a *Advance) scanUnfinished() error {
+	a.enqueue(a.scope("", nil))
 	a.cleared = a.Ending()
 	a.Unfinished = slices.DeleteFunc(a.Waiting, func(w Waiting) bool { return a.Finished[w.ID] })
 	var loops []*loop
@@ -206,18 +198,19 @@ func (a *Advance) scanUnfinished() error {
 		if w.ItemCount == nil {
 			continue
 		}
-		l := &loop{Progress: Progress{w.ID, *w.ItemCount, w.NextItem, w.LiveItems, w.FailedItems}, componentID: w.ComponentID, iteration: w.Iteration}
-		if err := a.addLoop(l, w.StartedAt); err != nil {
+		l, err := a.addLoop(StoredLoop{w.ID, w.ComponentID, w.Iteration, *w.ItemCount, w.NextItem, w.LiveItems, w.FailedItems, *w.StartedAt})
+		if err != nil {
 			return err
 		}
 		loops = append(loops, l)
 	}
-	left := a.leftOver()
+	// An advance that leaves work sets the run's wake time to its own time, which nothing postpones.
+	left := a.Run.WakeAt != nil && !a.Run.WakeAt.After(a.Run.UpdatedAt)
 	for _, w := range a.Unfinished {
 		sc := a.scopeOf(w.ComponentID, w.Iteration)
-		late := a.late(w.ComponentID, w.StartedAt)
+		late := a.late(w.ComponentID, w.StartedAt) || slices.ContainsFunc(a.loopsAround(sc), func(p Place) bool { return a.loops[p] != nil && a.loops[p].late })
 		switch {
-		case w.ChildRunID != nil && (a.Ending() || late || a.lateAround(sc)):
+		case w.ChildRunID != nil && (a.Ending() || late):
 			a.CancelChildren = append(a.CancelChildren, *w.ChildRunID)
 		case w.ItemCount == nil && w.ExecutionID == nil && w.ChildRunID == nil && a.stopped(sc):
 			a.finish(End{ID: w.ID, ComponentID: w.ComponentID, Iteration: w.Iteration, Status: status.StageCanceled})
@@ -231,9 +224,36 @@ func (a *Advance) scanUnfinished() error {
 	return nil
 }
 
-// leftOver reports whether the previous advance left work. Such an advance sets the run's wake time to
-// its own time, which nothing postpones.
-func (a *Advance) leftOver() bool { return a.Run.WakeAt != nil && !a.Run.WakeAt.After(a.Run.UpdatedAt) }
-
 // Ending reports whether no more stages may start, because the run has failed or is being canceled.
 func (a *Advance) Ending() bool { return len(a.Run.Error) > 0 || a.Run.CancelRequestedAt != nil }
+
+// timeout returns the timeout of a stage that the engine itself runs, or 0 if there is no limit.
+// Executions have their own deadlines.
+func timeout(c graph.Component, m graph.Module) time.Duration {
+	if !m.Lasts {
+		return 0
+	}
+	return time.Duration(c.TimeoutMs) * time.Millisecond
+}
+
+// errLate fails a stage that exceeded its timeoutMs.
+func errLate(c graph.Component) error {
+	return component.Temporary(component.CodeTimeout, "component %s did not finish within its timeoutMs of %d", c.ID, c.TimeoutMs)
+}
+
+// late reports whether a stage has exceeded its timeout. If not, late updates the earliest
+// deadline of the advance.
+func (a *Advance) late(componentID string, started *time.Time) bool {
+	limit := timeout(a.Plan.Component(componentID))
+	if limit == 0 || started == nil {
+		return false
+	}
+	at := started.Add(limit)
+	if at.Before(a.Run.Now) {
+		return true
+	}
+	if a.deadline == nil || at.Before(*a.deadline) {
+		a.deadline = &at
+	}
+	return false
+}

@@ -13,14 +13,24 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// executions returns the new stages that are executions.
-func (a *advance) executions() (stages []*engine.Stage) {
+// executions returns the executions of new stages.
+func (a *advance) executions() (all []execution.Stage) {
 	for _, t := range a.Stages {
-		if t.Execution != nil {
-			stages = append(stages, t)
+		if t.Execution == nil {
+			continue
 		}
+		e := execution.Stage{
+			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ExecutionID: t.Execution.ID, EffectKey: t.Execution.EffectKey,
+			Module: t.Component.Module, Input: t.Execution.Input, Config: t.Execution.Config, Attempts: t.Execution.Attempts,
+			Timeout: t.Execution.Timeout, Reserve: t.Execution.Reserve, Secrets: t.Execution.Secrets, Secret: t.Secret, Nested: a.row.ParentRunID != nil,
+			At: a.unlessFirst(a.At),
+		}
+		if a.row.Traceparent != nil {
+			e.Traceparent = *a.row.Traceparent
+		}
+		all = append(all, e)
 	}
-	return stages
+	return all
 }
 
 // admit charges the fee of the advance and accepts its executions. It reports whether it has settled the
@@ -37,11 +47,13 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 		if err := a.countInTree(); err != nil {
 			return false, err
 		}
-		if err := w.settleTx(a.ctx, a.tx, how, true); err != nil {
-			return false, err
+		if w.end != nil {
+			if err := w.end.SettleTx(a.ctx, a.tx, how); err != nil {
+				return false, err
+			}
 		}
-		if err := a.accept(executions, how); err != nil {
-			return false, err
+		if err := how.AcceptTx(a.ctx, a.tx, executions); err != nil {
+			return false, fmt.Errorf("accept stages: %w", err)
 		}
 	}
 	if w.exact { // the budget covers the stages, but perhaps not the fee in addition
@@ -49,36 +61,6 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 	}
 	return len(executions) > 0, err
 }
-
-// accept accepts the executions of new stages. It returns errRefused if the account does not cover them.
-func (a *advance) accept(stages []*engine.Stage, how *execution.Acceptance) error {
-	executions := make([]execution.Stage, len(stages))
-	for i, t := range stages {
-		executions[i] = execution.Stage{
-			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ExecutionID: t.Execution.ID, EffectKey: t.Execution.EffectKey,
-			Module: t.Component.Module, Input: t.Execution.Input, Config: t.Execution.Config, Attempts: t.Execution.Attempts,
-			Timeout: t.Execution.Timeout, Reserve: t.Execution.Reserve, Secrets: t.Execution.Secrets, Secret: t.Secret, Nested: a.row.ParentRunID != nil,
-			At: a.unlessFirst(a.At),
-		}
-		if a.row.Traceparent != nil {
-			executions[i].Traceparent = *a.row.Traceparent
-		}
-	}
-	refusals, err := how.AcceptTx(a.ctx, a.tx, executions)
-	if err != nil {
-		return fmt.Errorf("accept stages: %w", err)
-	}
-	for _, refusal := range refusals {
-		if refusal != nil {
-			return fmt.Errorf("%w: %w", errRefused, refusal)
-		}
-	}
-	return nil
-}
-
-// errRefused means that the account does not cover the stages of an advance. Nothing of the advance is
-// committed, and it is repeated with an exact budget.
-var errRefused = errors.New("the account does not cover the stages")
 
 // lockBudget makes the budget of the advance exact: it locks the account, after everything else that the
 // advance may lock.
@@ -116,4 +98,68 @@ func codeOf(refusal *fault.Error) string {
 		return engine.CodeStorage
 	}
 	return string(refusal.Code)
+}
+
+// writeTree adds the stages and bytes of this advance to the totals of the tree. The first change of a
+// tree also contains all earlier stages and bytes of the root. writeTree locks the tree's row, so it must
+// be called after all locks of runs and before the lock of the account.
+func (a *advance) writeTree(conn db.DBTX) error {
+	made, live := a.Run.Made(), int32(len(a.Children))
+	if a.row.InTree {
+		made.Stages, made.Bytes = made.Stages-a.Own.Stages, made.Bytes-a.Own.Bytes
+	}
+	if a.Run.Status.Terminal() {
+		if a.row.RootRunID == a.Run.ID {
+			return db.New().RunTreeDelete(a.ctx, conn, db.RunTreeDeleteParams{WorkspaceID: a.row.WorkspaceID, RootRunID: a.Run.ID})
+		}
+		live--
+	}
+	return db.New().RunTreeAdd(a.ctx, conn, db.RunTreeAddParams{
+		WorkspaceID: a.row.WorkspaceID, RootRunID: a.row.RootRunID, Stages: made.Stages, Bytes: made.Bytes, Live: live, Most: engine.MaxLive,
+	})
+}
+
+// countInTree calls writeTree once, if the run is part of a tree. It must be called before the
+// account is locked.
+func (a *advance) countInTree() error {
+	if a.counted || !a.row.InTree && len(a.Children) == 0 {
+		return nil
+	}
+	a.counted = true
+	if err := a.writeTree(a.tx); err != nil {
+		return fmt.Errorf("update the totals of the run's tree: %w", err)
+	}
+	return nil
+}
+
+// countedFrom is the number of bytes after which a run adds its storage to the workspace's account.
+const countedFrom = 16 << 10
+
+// stored returns the bytes that this advance stores.
+func (a *advance) stored() int64 {
+	return a.Run.Made().Counted() - a.Own.Counted() + a.events
+}
+
+// chargeFee reserves the fee of this advance. If the workspace cannot pay the fee, the run fails and
+// this advance is free. chargeFee locks the account.
+func (a *advance) chargeFee() error {
+	fee := a.Fee()
+	if fee == 0 || a.ExceededBy(fee) {
+		return nil
+	}
+	if err := a.countInTree(); err != nil { // the tree's row is locked before the account
+		return err
+	}
+	more := max(0, a.Run.Committed+fee-a.Run.Reserved)
+	err := (billing.Books{}).ReserveTx(a.ctx, a.tx, billing.Want{WorkspaceID: a.row.WorkspaceID, Amount: more, Run: true})
+	a.LockAccount()
+	if refusal, refused := errors.AsType[*fault.Error](err); refused {
+		a.FailWith(codeOf(refusal), refusal.Message)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reserve the storage fee: %w", err)
+	}
+	a.Charge(fee, more)
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -41,11 +42,10 @@ type advance struct {
 	until    time.Time     // when no more stages start
 	previous runSummary    // the run after its last event
 
-	reuse    *reuse                           // what a rerun reuses; nil: not read yet
+	reuse    *engine.Reuse                    // what a rerun reuses; nil: not read yet
 	children map[uuid.UUID]db.RunInsertParams // child runs that may start, by ID
 	budget   billing.Budget                   // if the budget is exact
 	limits   []uuid.UUID                      // runs above that have a maxCredits
-	before   []api.NonTerminalStage           // stages that were unfinished before the advance
 	live     []api.NonTerminalStage           // stages that are unfinished after it
 	events   int64                            // bytes of events
 	counted  bool                             // the totals of the tree include the advance
@@ -56,12 +56,15 @@ type advance struct {
 // immediately. It counts failures and gives up the run if the failures persist.
 func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	a, err := o.advance(ctx, key, w)
-	for errors.Is(err, errTreeGrew) || uncovered(err) && !w.exact {
+	for w.end == nil && (treeGrew(err) || uncovered(err) && !w.exact) {
 		w.exact = w.exact || uncovered(err)
 		a, err = o.advance(ctx, key, w)
 	}
-	if err != nil && w.end != nil {
-		return false, err // the completion is committed separately and the run is advanced after it
+	if err != nil && w.end != nil { // the completion is committed separately and the run is advanced after it
+		if treeGrew(err) || uncovered(err) || ctx.Err() != nil {
+			err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
+		}
+		return false, err
 	}
 	if err != nil {
 		return false, o.handleFailure(ctx, key, err)
@@ -74,40 +77,38 @@ func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup)
 	return a.More, nil
 }
 
-// advance makes one advance in a transaction. It returns nil if the run is final or unknown.
+// advance makes one advance in a transaction. It returns nil if the run is final or unknown, or
+// execution.ErrApart if a completion was to be committed with the advance.
 func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a *advance, err error) {
+	var nothing error
+	if w.end != nil {
+		nothing = execution.ErrApart
+	}
 	if o.Quarantined != nil && o.Quarantined() != nil {
-		return nil, w.separately()
+		return nil, nothing
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, advanceTimeout, errAdvanceTimeout)
 	defer cancel()
 	defer RecoverPanic(&err)
-	tried := false
-	err = (billing.Books{}).InPeriod(ctx, o.System, func() error {
+	try := func() error {
 		return o.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
-			if a = nil; tried && w.end != nil {
-				return execution.ErrApart
-			}
-			tried = true
+			a = nil
 			var first postgres.Batch
 			locked := queueLock(&first, key, w)
 			err := postgres.InTx(ctx, o.System, &first, func(tx *postgres.Tx) (err error) {
-				a, err = o.advanceTx(ctx, tx, locked, w, how)
+				if a, err = o.advanceTx(ctx, tx, locked, w, how); a == nil && err == nil {
+					err = nothing
+				}
 				return err
 			})
-			err = billing.PeriodError(err, key.WorkspaceID)
-			switch { // the completion does not wait for a second advance
-			case postgres.Raised(err, "WF003"):
-				err = cmp.Or(w.separately(), errTreeGrew)
-			case uncovered(err):
-				err = cmp.Or(w.separately(), err)
-			}
-			if err != nil && w.end != nil && ctx.Err() != nil {
-				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
-			}
-			return err
+			return billing.PeriodError(err, key.WorkspaceID)
 		})
-	})
+	}
+	if w.end != nil {
+		err = try() // the completion does not wait for a second try
+	} else {
+		err = billing.Books{}.InPeriod(ctx, o.System, try)
+	}
 	if err != nil && a != nil && errors.Is(context.Cause(ctx), errAdvanceTimeout) {
 		err = fmt.Errorf("%w: %v", errAdvanceTimeout, err) // %v hides the cause: the database is not unavailable
 	}
@@ -118,14 +119,11 @@ func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a
 // nil with an error if the run could not be loaded.
 func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked locked, w wakeup, how *execution.Acceptance) (*advance, error) {
 	run, err := locked.run.One()
-	if postgres.NotFound(err) {
-		return nil, w.separately()
+	if postgres.NotFound(err) || err == nil && run.Status.Terminal() {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	if run.Status.Terminal() {
-		return nil, w.separately()
 	}
 	version, err := o.Workflows.LoadVersion(ctx, tx, run.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
 	if err != nil {
@@ -150,24 +148,31 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	if err != nil {
 		return a, err
 	}
-	if a.Changed {
+	switch {
+	case a.Changed:
 		failpoint.Reached(failpoint.BetweenStages)
 		err = a.write()
-	} else {
-		a.writeUnchanged()
+	case a.Scanned: // only the time of the next advance has changed
+		a.queueRun(tx.AtCommit())
 	}
-	if err != nil || settled {
+	if err != nil || settled || w.end == nil {
 		return a, err
 	}
-	return a, w.settleTx(ctx, tx, how, false) // settleTx locks the account, so it comes after the locks of other runs
+	return a, w.end.SettleTx(ctx, tx, nil) // it locks the account, so it comes after the locks of other runs
 }
 
-// uncovered reports whether an advance failed because the account does not cover its stages.
-func uncovered(err error) bool { return errors.Is(err, errRefused) || billing.Uncovered(err) }
+// uncovered reports whether an advance failed because the account does not cover its stages. Nothing of
+// the advance is committed, and it is repeated with an exact budget.
+func uncovered(err error) bool { return errors.Is(err, execution.ErrRefused) || billing.Uncovered(err) }
+
+// treeGrew reports whether an advance failed because its child runs, together with those that concurrent
+// advances started, would exceed engine.MaxLive. Nothing of the advance is committed. The next advance
+// reads the new count.
+func treeGrew(err error) bool { return postgres.Raised(err, "WF003") }
 
 // newAdvance returns an advance of a locked run.
 func (o *Orchestrator) newAdvance(ctx context.Context, tx *postgres.Tx, row db.RunLockRow, version workflow.Loaded) *advance {
-	a := &advance{o: o, ctx: ctx, tx: tx, row: row, locked: time.Now(), previous: o.summaries.get(row.ID, row.EventSeq), children: map[uuid.UUID]db.RunInsertParams{}}
+	a := &advance{o: o, ctx: ctx, tx: tx, row: row, locked: time.Now(), previous: o.cache.summary(row.ID, row.EventSeq), children: map[uuid.UUID]db.RunInsertParams{}}
 	state := stateOf(row)
 	state.Plan, state.Fixed, state.Root = version.Plan, version.Fixed, a.previous.root
 	state.Variables, state.Input = o.openVariables(row), o.openInput(ctx, row)
@@ -199,4 +204,60 @@ func sortedPlaces(places map[engine.Place]bool) (components, iterations []string
 		components, iterations = append(components, p.Component), append(iterations, p.Iteration)
 	}
 	return components, iterations
+}
+
+// afterCommit does the work that follows a committed advance: it notifies waiters, wakes related
+// runs, cancels what must stop, and sets the timer.
+func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
+	key := notify.Key{WorkspaceID: a.row.WorkspaceID, ID: a.Run.ID}
+	for _, t := range a.Stages {
+		if t.Elapsed > 0 {
+			o.Executions.CountComputed(t.Component.Module, t.Status == status.StageCompleted, t.Elapsed)
+		}
+	}
+	if a.Changed {
+		o.cache.putSummary(a)
+		change := notify.Change{Key: key}
+		if !a.Run.Status.Terminal() && a.Run.Output == nil {
+			change.Value = Unanswered
+		}
+		o.Hub.Publish(change)
+	}
+	for _, id := range a.Children {
+		o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})
+	}
+	if a.Run.Status.Terminal() {
+		o.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(a.Run.Status))
+		o.cache.forget(key.ID)
+		if a.Run.ParentRunID != nil {
+			o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *a.Run.ParentRunID})
+		}
+		return
+	}
+	for _, t := range a.Stages {
+		if t.Loop != nil && !t.Status.Terminal() {
+			o.cache.putItems(key.ID, t.ID, a.ItemsOf(t))
+		}
+	}
+	if a.Ending() && a.Run.PendingCount > 0 && (a.Halted || a.Scanned) {
+		o.cancelRemaining(ctx, a)
+	} else {
+		o.stopChildren(ctx, a, engine.CancelImmediate)
+	}
+	if !a.wake.IsZero() && !a.More {
+		o.dispatcher.wakeAt(key, a.wake.Sub(a.Run.Now))
+	}
+}
+
+// cancelRemaining cancels the unfinished stages of a run that is ending. Attempts in flight may
+// finish, but are not retried. If the run is canceled with mode immediate, they are interrupted.
+func (o *Orchestrator) cancelRemaining(ctx context.Context, a *advance) {
+	mode, stop := engine.CancelGraceful, execution.StopAttempts
+	if a.Run.CancelMode != nil && *a.Run.CancelMode == engine.CancelImmediate || !a.Run.Deadline.After(a.Run.Now) {
+		mode, stop = engine.CancelImmediate, execution.StopAll
+	}
+	o.stopChildren(ctx, a, mode)
+	if err := o.Executions.Cancel(ctx, a.row.WorkspaceID, a.Run.ID, stop); err != nil && ctx.Err() == nil {
+		o.Log.WarnContext(ctx, "failed to cancel the executions of a run; the next advance retries", "run_id", a.Run.ID.String(), "error", err)
+	}
 }

@@ -15,22 +15,53 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// answer reads what the advance needs, in one round trip and those of child runs, and calls modules.
-func (a *advance) answer(need engine.Need) (facts engine.Facts, err error) {
-	var batch postgres.Batch
-	answers := []func() error{
-		a.askStates(&batch, need, &facts), a.askLoops(&batch, need, &facts), a.askOutputs(&batch, need, &facts), a.askBelow(&batch, need, &facts), a.askFailed(&batch, need, &facts),
-		a.askItems(&batch, need, &facts), a.askFirst(&batch, need, &facts), a.askAbove(&batch, need, &facts), a.askLimits(&batch, need, &facts),
+// reader collects queries, to run them in one round trip, and what to do with their rows.
+type reader struct {
+	batch   postgres.Batch
+	answers []func() error
+}
+
+// ask adds a query. Once it has run, use is called for each of its rows.
+func ask[T any](r *reader, sql string, params any, use func(row T) error) {
+	rows := postgres.Returning[T](&r.batch, sql, params)
+	r.answers = append(r.answers, func() error {
+		for _, row := range rows.All() {
+			if err := use(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// read runs the queries of a reader.
+func (a *advance) read(r *reader) error {
+	if err := a.tx.Send(a.ctx, &r.batch); err != nil {
+		return fmt.Errorf("read stages: %w", err)
 	}
-	if err := a.tx.Send(a.ctx, &batch); err != nil {
-		return facts, fmt.Errorf("read stages: %w", err)
-	}
-	for _, answer := range answers {
+	for _, answer := range r.answers {
 		if err := answer(); err != nil {
-			return facts, err
+			return err
 		}
 	}
-	facts.Children = map[uuid.UUID]engine.Child{}
+	return nil
+}
+
+// answer reads what the advance needs, in one round trip and those of child runs, and calls modules.
+func (a *advance) answer(need engine.Need) (facts engine.Facts, err error) {
+	facts = engine.Facts{
+		States: map[engine.Place]map[string]graph.State{}, Outputs: map[engine.Place]engine.Value{}, Below: map[engine.Place][]engine.IterationValue{},
+		Failed: map[engine.Place][][]int32{}, Items: map[uuid.UUID]engine.Items{}, First: map[uuid.UUID][]engine.FailedStage{}, Children: map[uuid.UUID]engine.Child{},
+	}
+	var r reader
+	a.askStates(&r, need, &facts)
+	a.askOutputs(&r, need, &facts)
+	a.askIterations(&r, need, &facts)
+	a.askLoops(&r, need, &facts)
+	a.askAbove(&r, need, &facts)
+	if err := a.read(&r); err != nil {
+		return facts, err
+	}
 	for _, t := range need.Children {
 		if facts.Children[t.ID], err = a.prepareChild(t); err != nil {
 			return facts, err
@@ -46,10 +77,8 @@ func (a *advance) answer(need engine.Need) (facts engine.Facts, err error) {
 	return facts, nil
 }
 
-func nothing() error { return nil }
-
 // askStates asks for the states of the components of scopes.
-func (a *advance) askStates(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
+func (a *advance) askStates(r *reader, need engine.Need, facts *engine.Facts) {
 	missing := map[engine.Place]bool{}
 	for p := range need.States {
 		for _, id := range a.Plan.Members(p.Component) {
@@ -57,204 +86,126 @@ func (a *advance) askStates(batch *postgres.Batch, need engine.Need, facts *engi
 		}
 	}
 	if len(missing) == 0 {
-		return nothing
+		return
 	}
 	components, iterations := sortedPlaces(missing)
-	rows := postgres.Returning[db.StageListStatesRow](batch, db.StageListStates, db.StageListStatesParams{
-		WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: components, Iterations: iterations,
-	})
-	return func() error {
-		facts.States = map[engine.Place]map[string]graph.State{}
-		for _, row := range rows.All() {
-			state := graph.State{Status: row.Status}
-			if row.Port != nil {
-				state.Port = *row.Port
-			}
-			scope := engine.PlaceOf(a.Plan.Loop(row.ComponentID), row.Iteration)
-			if facts.States[scope] == nil {
-				facts.States[scope] = map[string]graph.State{}
-			}
-			facts.States[scope][row.ComponentID] = state
+	p := db.StageListStatesParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: components, Iterations: iterations}
+	ask(r, db.StageListStates, p, func(row db.StageListStatesRow) error {
+		state := graph.State{Status: row.Status}
+		if row.Port != nil {
+			state.Port = *row.Port
 		}
-		return nil
-	}
-}
-
-// askLoops asks for unfinished loops.
-func (a *advance) askLoops(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
-	if len(need.Loops) == 0 {
-		return nothing
-	}
-	components, iterations := sortedPlaces(need.Loops)
-	rows := postgres.Returning[db.StageListLoopsRow](batch, db.StageListLoops, db.StageListLoopsParams{
-		WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: components, Iterations: iterations,
-	})
-	return func() error {
-		for _, row := range rows.All() {
-			facts.Loops = append(facts.Loops, engine.StoredLoop(row))
+		scope := engine.PlaceOf(a.Plan.Loop(row.ComponentID), row.Iteration)
+		if facts.States[scope] == nil {
+			facts.States[scope] = map[string]graph.State{}
 		}
+		facts.States[scope][row.ComponentID] = state
 		return nil
-	}
+	})
 }
 
 // askOutputs asks for outputs of components. A stage whose execution or child run completed, and that
 // completes in this advance, has no output yet: its output is read from the execution or child run.
-func (a *advance) askOutputs(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
+func (a *advance) askOutputs(r *reader, need engine.Need, facts *engine.Facts) {
 	if len(need.Outputs) == 0 {
-		return nothing
+		return
 	}
 	components, iterations := sortedPlaces(need.Outputs)
-	stored := postgres.Returning[db.StageListOutputsRow](batch, db.StageListOutputs, db.StageListOutputsParams{
-		WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: components, Iterations: iterations,
+	p := db.StageListOutputsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: components, Iterations: iterations}
+	ask(r, db.StageListOutputs, p, func(row db.StageListOutputsRow) (err error) {
+		facts.Outputs[engine.PlaceOf(row.ComponentID, row.Iteration)], err = a.open(row.Source, row.Output)
+		return err
 	})
-	sources, p := map[uuid.UUID]engine.Place{}, db.StageListEndedParams{WorkspaceID: a.row.WorkspaceID}
+	sources, ended := map[uuid.UUID]engine.Place{}, db.StageListEndedParams{WorkspaceID: a.row.WorkspaceID}
 	for _, e := range a.Ends {
 		switch place := engine.PlaceOf(e.ComponentID, e.Iteration); {
 		case !need.Outputs[place] || e.Status != status.StageCompleted:
 		case e.Child != uuid.Nil:
-			p.ChildRunIds, sources[e.Child] = append(p.ChildRunIds, e.Child), place
+			ended.ChildRunIds, sources[e.Child] = append(ended.ChildRunIds, e.Child), place
 		case e.Execution != uuid.Nil:
-			p.ExecutionIds, sources[e.Execution] = append(p.ExecutionIds, e.Execution), place
+			ended.ExecutionIds, sources[e.Execution] = append(ended.ExecutionIds, e.Execution), place
 		}
 	}
-	var ended *postgres.Rows[db.StageListEndedRow]
-	if len(sources) > 0 {
-		ended = postgres.Returning[db.StageListEndedRow](batch, db.StageListEnded, p)
+	if len(sources) == 0 {
+		return
 	}
-	return func() (err error) {
-		facts.Outputs = map[engine.Place]engine.Value{}
-		for _, row := range stored.All() {
-			if facts.Outputs[engine.PlaceOf(row.ComponentID, row.Iteration)], err = a.open(row.Source, row.Output); err != nil {
-				return err
-			}
-		}
-		if ended == nil {
-			return nil
-		}
-		for _, row := range ended.All() {
-			if facts.Outputs[sources[row.ID]], err = a.open(row.ID, row.Output); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	ask(r, db.StageListEnded, ended, func(row db.StageListEndedRow) (err error) {
+		facts.Outputs[sources[row.ID]], err = a.open(row.ID, row.Output)
+		return err
+	})
 }
 
-// askBelow asks for the outputs of components in all iterations that start with a prefix.
-func (a *advance) askBelow(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
-	asked := map[engine.Place]*postgres.Rows[db.StageListCollectedRow]{}
+// askIterations asks for the outputs and the failures of components in all iterations that start with a
+// prefix.
+func (a *advance) askIterations(r *reader, need engine.Need, facts *engine.Facts) {
 	for p := range need.Below {
-		asked[p] = postgres.Returning[db.StageListCollectedRow](batch, db.StageListCollected, db.StageListCollectedParams{
-			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentID: p.Component, Prefix: p.Indexes(),
+		q := db.StageListCollectedParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentID: p.Component, Prefix: p.Indexes()}
+		ask(r, db.StageListCollected, q, func(row db.StageListCollectedRow) error {
+			from, err := a.open(row.Source, row.Output)
+			facts.Below[p] = append(facts.Below[p], engine.IterationValue{Iteration: row.Iteration, Value: from})
+			return err
 		})
 	}
-	return func() error {
-		facts.Below = map[engine.Place][]engine.IterationValue{}
-		for p, rows := range asked {
-			for _, row := range rows.All() {
-				from, err := a.open(row.Source, row.Output)
-				if err != nil {
-					return err
-				}
-				facts.Below[p] = append(facts.Below[p], engine.IterationValue{Iteration: row.Iteration, Value: from})
-			}
-		}
-		return nil
-	}
-}
-
-// askFailed asks for the iterations in which components failed.
-func (a *advance) askFailed(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
-	asked := map[engine.Place]*postgres.Rows[[]int32]{}
 	for p := range need.Failed {
-		asked[p] = postgres.Returning[[]int32](batch, db.StageListFailedIterations, db.StageListFailedIterationsParams{
-			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: []string{p.Component}, Prefix: p.Indexes(),
+		q := db.StageListFailedIterationsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: []string{p.Component}, Prefix: p.Indexes()}
+		ask(r, db.StageListFailedIterations, q, func(iteration []int32) error {
+			facts.Failed[p] = append(facts.Failed[p], iteration)
+			return nil
 		})
-	}
-	return func() error {
-		facts.Failed = map[engine.Place][][]int32{}
-		for p, rows := range asked {
-			facts.Failed[p] = rows.All()
-		}
-		return nil
 	}
 }
 
-// askItems asks for the items of loops, which are cached.
-func (a *advance) askItems(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
-	facts.Items = map[uuid.UUID]engine.Items{}
-	asked := map[engine.Loop]*postgres.Rows[[]byte]{}
+// askLoops asks for unfinished loops, for items of loops, which are cached, and for the first failed items.
+func (a *advance) askLoops(r *reader, need engine.Need, facts *engine.Facts) {
+	if len(need.Loops) > 0 {
+		components, iterations := sortedPlaces(need.Loops)
+		p := db.StageListLoopsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: components, Iterations: iterations}
+		ask(r, db.StageListLoops, p, func(row db.StageListLoopsRow) error {
+			facts.Loops = append(facts.Loops, engine.StoredLoop(row))
+			return nil
+		})
+	}
 	for l := range need.Items {
-		cached, known := a.o.items.get(l.ID)
+		cached, known := a.o.cache.items(a.row.ID, l.ID)
 		if known {
 			facts.Items[l.ID] = cached
 			continue
 		}
-		asked[l] = postgres.Returning[[]byte](batch, db.StageGetItems, db.StageGetItemsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ID: l.ID})
-	}
-	return func() error {
-		for l, rows := range asked {
-			stored, err := rows.One()
-			if err == nil {
-				facts.Items[l.ID], err = a.openItems(l, stored)
-			}
-			if err != nil {
+		ask(r, db.StageGetItems, db.StageGetItemsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ID: l.ID}, func(stored []byte) (err error) {
+			if facts.Items[l.ID], err = a.openItems(l, stored); err != nil {
 				return fmt.Errorf("read the items of a loop: %w", err)
 			}
-		}
-		return nil
-	}
-}
-
-// askFirst asks for the first failed items of loops.
-func (a *advance) askFirst(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
-	asked := map[uuid.UUID]*postgres.Rows[db.StageGetFirstFailedRow]{}
-	for l := range need.First {
-		asked[l.ID] = postgres.Returning[db.StageGetFirstFailedRow](batch, db.StageGetFirstFailed, db.StageGetFirstFailedParams{
-			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: engine.Failing(a.Plan, l.Component), Prefix: l.Indexes(),
+			return nil
 		})
 	}
-	return func() error {
-		facts.First = map[uuid.UUID][]engine.FailedStage{}
-		for id, rows := range asked {
-			for _, row := range rows.All() {
-				facts.First[id] = append(facts.First[id], engine.FailedStage(row))
-			}
-		}
-		return nil
+	for l := range need.First {
+		p := db.StageGetFirstFailedParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentIds: engine.Failing(a.Plan, l.Component), Prefix: l.Indexes()}
+		ask(r, db.StageGetFirstFailed, p, func(row db.StageGetFirstFailedRow) error {
+			facts.First[l.ID] = append(facts.First[l.ID], engine.FailedStage(row))
+			return nil
+		})
 	}
 }
 
-// askAbove asks for the ancestors of a child run and the number of unfinished child runs in the
-// workspace.
-func (a *advance) askAbove(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
-	if !need.Above {
-		return nothing
+// askAbove asks for the ancestors of a child run, with the number of unfinished child runs in the
+// workspace, and locks and asks for the ancestors that have a maxCredits.
+func (a *advance) askAbove(r *reader, need engine.Need, facts *engine.Facts) {
+	if need.Above {
+		facts.Above = &engine.Above{}
+		ask(r, db.RunGetAncestors, db.RunGetAncestorsParams{WorkspaceID: a.row.WorkspaceID, ID: a.row.ID, MaxDepth: engine.MaxDepth}, func(row db.RunGetAncestorsRow) error {
+			facts.Above.Depth, facts.Above.Ending, facts.Above.Immediate = int(row.Depth), row.Ending, row.Immediate
+			return nil
+		})
+		ask(r, db.RunCountChildren, db.RunCountChildrenParams{WorkspaceID: a.row.WorkspaceID, MaxRows: 2 * engine.MaxBelow}, func(count int64) error {
+			facts.Above.Children = int(count)
+			return nil
+		})
 	}
-	above := postgres.Returning[db.RunGetAncestorsRow](batch, db.RunGetAncestors, db.RunGetAncestorsParams{WorkspaceID: a.row.WorkspaceID, ID: a.row.ID, MaxDepth: engine.MaxDepth})
-	children := postgres.Returning[int64](batch, db.RunCountChildren, db.RunCountChildrenParams{WorkspaceID: a.row.WorkspaceID, MaxRows: 2 * engine.MaxBelow})
-	return func() error {
-		row, err := above.One()
-		if err != nil {
-			return err
-		}
-		count, err := children.One()
-		facts.Above = &engine.Above{Depth: int(row.Depth), Ending: row.Ending, Immediate: row.Immediate, Children: int(count)}
-		return err
-	}
-}
-
-// askLimits locks the ancestors that have a maxCredits, and asks for them.
-func (a *advance) askLimits(batch *postgres.Batch, need engine.Need, facts *engine.Facts) func() error {
-	if !need.Limits {
-		return nothing
-	}
-	rows := postgres.Returning[db.RunLockAncestorsRow](batch, db.RunLockAncestors, db.RunLockAncestorsParams{WorkspaceID: a.row.WorkspaceID, ID: a.row.ID, MaxDepth: engine.MaxDepth})
-	return func() error {
-		for _, row := range rows.All() {
+	if need.Limits {
+		ask(r, db.RunLockAncestors, db.RunLockAncestorsParams{WorkspaceID: a.row.WorkspaceID, ID: a.row.ID, MaxDepth: engine.MaxDepth}, func(row db.RunLockAncestorsRow) error {
 			facts.Limits, a.limits = append(facts.Limits, engine.Limit(row)), append(a.limits, row.ID)
-		}
-		return nil
+			return nil
+		})
 	}
 }
 

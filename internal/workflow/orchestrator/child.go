@@ -42,7 +42,14 @@ func (a *advance) prepareChild(t *engine.Stage) (child engine.Child, err error) 
 		return engine.Child{Refusal: engine.ErrNotForKey}, nil
 	}
 	input, secrets := t.Input()
-	loaded, err := a.childVersion(config.WorkflowID, config.Version, input)
+	loaded, err := a.o.Workflows.Load(a.ctx, a.tx, a.row.WorkspaceID, config.WorkflowID, config.Version)
+	switch {
+	case err != nil:
+	case loaded.Status != api.WorkflowStatusACTIVE:
+		err = NotActive(loaded.Status)
+	default:
+		err = loaded.Input.Check(a.ctx, "/input", input)
+	}
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
 		return engine.Child{Refusal: refusal}, nil
 	}
@@ -71,24 +78,6 @@ func (a *advance) mayRun(workflowID uuid.UUID) (bool, error) {
 		return false, fmt.Errorf("read the workflows of a key: %w", err)
 	}
 	return may, nil
-}
-
-// errTreeGrew is returned by an advance if its child runs, together with those that concurrent advances
-// started, would exceed engine.MaxLive. Nothing of the advance is committed. The next advance reads the new
-// count.
-var errTreeGrew = errors.New("other advances of the tree started child runs at the same time")
-
-// childVersion loads the version of a workflow that a child run uses. It returns a *fault.Error if
-// the workflow cannot be run with this input.
-func (a *advance) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (workflow.Loaded, error) {
-	loaded, err := a.o.Workflows.Load(a.ctx, a.tx, a.row.WorkspaceID, workflowID, number)
-	switch {
-	case err != nil:
-		return loaded, err
-	case loaded.Status != api.WorkflowStatusACTIVE:
-		return loaded, NotActive(loaded.Status)
-	}
-	return loaded, loaded.Input.Check(a.ctx, "/input", input)
 }
 
 // childRow returns the row of the child run of a stage.
@@ -127,10 +116,8 @@ func (a *advance) childRow(t *engine.Stage, workflowID uuid.UUID, loaded workflo
 	if a.Variables.Err != nil {
 		return row, a.Variables.Err
 	}
-	if row.Variables, err = a.o.Environment.Take(a.ctx, a.tx, a.row.WorkspaceID, id, loaded.Wanted(slices.Concat(a.Variables.Secrets, secrets))); err != nil {
-		return row, err
-	}
-	return row, nil
+	row.Variables, err = a.o.Environment.Take(a.ctx, a.tx, a.row.WorkspaceID, id, loaded.Wanted(slices.Concat(a.Variables.Secrets, secrets)))
+	return row, err
 }
 
 // insertChildren inserts the child runs that start in this advance, each with its job.
@@ -158,15 +145,17 @@ func (a *advance) queueAbove(batch *postgres.Batch) {
 }
 
 // stopChildren cancels the child runs that must stop, and their descendants.
-func (o *Orchestrator) stopChildren(ctx context.Context, a *advance, mode string) error {
+func (o *Orchestrator) stopChildren(ctx context.Context, a *advance, mode string) {
 	if len(a.CancelChildren) == 0 {
-		return nil
+		return
 	}
 	reason := engine.ReasonAbove
 	if !a.Ending() {
 		reason = reasonLate
 	}
-	return o.CancelTree(ctx, o.System, a.row.WorkspaceID, a.CancelChildren, mode, &reason)
+	if err := o.CancelTree(ctx, o.System, a.row.WorkspaceID, a.CancelChildren, mode, &reason); err != nil && ctx.Err() == nil {
+		o.Log.WarnContext(ctx, "failed to cancel child runs; the next advance retries", "run_id", a.Run.ID.String(), "error", err)
+	}
 }
 
 // CancelTree requests the cancellation of the specified runs and of all their unfinished

@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -70,25 +68,6 @@ type wakeup struct {
 	end        *execution.End // completion of an execution, to commit with the advance; nil: it is already committed
 }
 
-// separately is the result of an advance that does nothing. It returns execution.ErrApart if w.end is
-// set, so that the caller commits the completion separately, and nil otherwise.
-func (w wakeup) separately() error {
-	if w.end != nil {
-		return execution.ErrApart
-	}
-	return nil
-}
-
-// settleTx settles the credits of the execution whose completion is committed with the advance. If the
-// advance is accepting stages, they use the capacity that the execution frees.
-func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, accepting bool) error {
-	if w.end == nil {
-		return nil
-	}
-	how.InPlaceOf(w.end)
-	return w.end.SettleTx(ctx, tx, accepting)
-}
-
 // wake enqueues an advance that checks everything the run may wait for.
 func (d *dispatcher) wake(key notify.Key) { d.enqueue(key, wakeup{recheck: true}) }
 
@@ -143,7 +122,7 @@ func (d *dispatcher) advanceNow(ctx context.Context, key notify.Key, w wakeup) (
 			d.running.Go(func() { d.work(key, quota, later) })
 		}
 	}()
-	if !d.tryAcquire(quota) {
+	if !d.acquire(quota, false) {
 		return execution.ErrApart
 	}
 	defer d.release(quota)
@@ -154,26 +133,10 @@ func (d *dispatcher) advanceNow(ctx context.Context, key notify.Key, w wakeup) (
 	return err
 }
 
-// tryAcquire acquires a slot without waiting, and reports whether it did.
-func (d *dispatcher) tryAcquire(quota *workspaceQuota) bool {
-	select {
-	case quota.slots <- struct{}{}:
-	default:
-		return false
-	}
-	select {
-	case d.slots <- struct{}{}:
-		return true
-	default:
-		<-quota.slots
-		return false
-	}
-}
-
 // work advances a run until nothing is left to do. It acquires a slot for each advance, so that a run
 // with many advances takes turns with other runs.
 func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
-	for d.acquire(quota) {
+	for d.acquire(quota, true) {
 		more, err := d.o.advanceRun(d.ctx, key, w)
 		d.release(quota)
 		if err != nil && d.ctx.Err() == nil && !postgres.Unavailable(err) {
@@ -186,19 +149,31 @@ func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
 	}
 }
 
-// acquire waits for a slot. It returns false if the dispatcher is closed.
-func (d *dispatcher) acquire(quota *workspaceQuota) bool {
-	for _, slots := range []chan struct{}{quota.slots, d.slots} {
+// acquire acquires a slot, and reports whether it did. If none is free, it fails, unless wait is set: then
+// it fails only if the dispatcher is closed.
+func (d *dispatcher) acquire(quota *workspaceQuota, wait bool) bool {
+	for i, slots := range []chan struct{}{quota.slots, d.slots} {
 		select {
 		case slots <- struct{}{}:
-		case <-d.ctx.Done():
-			return false
+			continue
+		default:
 		}
+		if wait {
+			select {
+			case slots <- struct{}{}:
+				continue
+			case <-d.ctx.Done():
+			}
+		}
+		if i > 0 {
+			<-quota.slots
+		}
+		return false
 	}
 	return true
 }
 
-// release releases a slot that acquire or tryAcquire acquired.
+// release releases a slot that acquire acquired.
 func (d *dispatcher) release(quota *workspaceQuota) {
 	<-d.slots
 	<-quota.slots
@@ -259,78 +234,4 @@ func (d *dispatcher) close() {
 	defer cancel()
 	wait.Drain(ctx, &d.running, d.stop)
 	d.stop()
-}
-
-// liveKept limits the live stages of a cached run, and runsKept the number of cached runs.
-const (
-	liveKept = 1_000
-	runsKept = 1_000
-)
-
-// summaryCache caches the runs that this process has advanced. Reading the live stages for each event
-// would make every advance of a wide loop read all stages of the loop.
-type summaryCache struct {
-	mu   sync.Mutex
-	runs map[uuid.UUID]runSummary
-}
-
-// runSummary is the state of a run after an event. Every advance that changes a stage writes an
-// event, so the summary is valid as long as that event is the last event.
-type runSummary struct {
-	seq  int64                  // sequence number of the event
-	live []api.NonTerminalStage // stages that are not final; nil: unknown
-	root map[string]graph.State // states of the components in no loop; nil: unknown
-}
-
-// get returns the state of a run after the event with sequence number seq. If the state is not
-// cached, get returns a zero summary.
-func (m *summaryCache) get(run uuid.UUID, seq int64) runSummary {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.runs[run]; s.seq == seq {
-		return s
-	}
-	return runSummary{}
-}
-
-// waitsOnlyFor reports whether a run is known to wait for this execution and for no other
-// execution.
-func (m *summaryCache) waitsOnlyFor(run, executionID uuid.UUID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	live := m.runs[run].live
-	for i := range live { // a concurrent advance may change their status, so don't copy them
-		if id := live[i].ExecutionEventID; id != nil && *id != executionID {
-			return false
-		}
-	}
-	return live != nil
-}
-
-// put caches the state of a run. If the cache is full, it is cleared first.
-func (m *summaryCache) put(run uuid.UUID, s runSummary) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.runs == nil || len(m.runs) >= runsKept {
-		m.runs = map[uuid.UUID]runSummary{}
-	}
-	if len(s.live) == 0 || len(s.live) > liveKept {
-		s.live = nil
-	}
-	m.runs[run] = s
-}
-
-func (m *summaryCache) forget(run uuid.UUID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.runs, run)
-}
-
-// summary returns the state of the run after this advance.
-func (a *advance) summary() runSummary {
-	s := runSummary{seq: a.row.EventSeq, root: a.RootStates()}
-	if len(a.live) == int(a.Run.PendingCount) { // else there are more stages than were read
-		s.live = a.live
-	}
-	return s
 }

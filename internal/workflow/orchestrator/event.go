@@ -51,15 +51,16 @@ func (a *advance) eventOutput(live []api.NonTerminalStage) (json.RawMessage, err
 // shownStages is the maximum number of live stages in an event.
 const shownStages = 100
 
-// showLive collects the stages that are not final after this advance, the oldest first.
-func (a *advance) showLive() {
-	a.live = []api.NonTerminalStage{}
+// liveAfter returns the stages that are not final after this advance, the oldest first.
+func (a *advance) liveAfter() ([]api.NonTerminalStage, error) {
+	live := []api.NonTerminalStage{}
 	if a.Run.PendingCount == 0 {
-		return
+		return live, nil
 	}
-	for _, stage := range a.before {
+	before, err := a.liveBefore()
+	for _, stage := range before {
 		if !a.Finished[stage.ID] {
-			a.live = append(a.live, stage)
+			live = append(live, stage)
 		}
 	}
 	for _, t := range a.Stages {
@@ -68,9 +69,10 @@ func (a *advance) showLive() {
 			if t.Execution != nil {
 				stage.ExecutionEventID = &t.Execution.ID
 			}
-			a.live = append(a.live, stage)
+			live = append(live, stage)
 		}
 	}
+	return live, err
 }
 
 // liveBefore returns the stages that were not final before this advance, with their present status.

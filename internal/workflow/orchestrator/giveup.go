@@ -175,7 +175,12 @@ func (o *Orchestrator) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify
 	}
 	a.Run.Error = nil
 	a.FailWith("INTERNAL_ERROR", "The run could not be advanced"+publicReason(why)+".")
-	return a, a.queueOutcome(tx.AtCommit())
+	event, err := a.nextEvent()
+	if err != nil {
+		return nil, err
+	}
+	a.queueOutcome(tx.AtCommit(), event)
+	return a, nil
 }
 
 // publicReason returns the part of an advance's error that a user may see.

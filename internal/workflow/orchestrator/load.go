@@ -125,35 +125,29 @@ const maxSignals = 16
 // readSignals reads the signals that stages wait for and that have arrived.
 func (a *advance) readSignals() error {
 	a.Signals = map[string]engine.Value{}
-	var batch postgres.Batch
-	asked := map[string]*postgres.Rows[db.RunSignalGetRow]{}
+	var r reader
+	asked := map[string]bool{}
 	for _, w := range a.Waiting {
-		if !w.Signaled || asked[*w.Signal] != nil {
+		if !w.Signaled || asked[*w.Signal] {
 			continue
 		}
 		if len(asked) == maxSignals {
 			a.More = true
 			break
 		}
-		asked[*w.Signal] = postgres.Returning[db.RunSignalGetRow](&batch, db.RunSignalGet, db.RunSignalGetParams{WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, Name: *w.Signal})
+		name := *w.Signal
+		asked[name] = true
+		ask(&r, db.RunSignalGet, db.RunSignalGetParams{WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, Name: name}, func(row db.RunSignalGetRow) error {
+			payload, err := a.o.Vault.OpenJSON(a.ctx, a.vaultPlace(a.Run.ID, vault.Signal(name)), row.Payload)
+			if err == nil {
+				payload, err = strictjson.Encode(map[string]json.RawMessage{"payload": payload})
+			}
+			a.Signals[name] = engine.Value{Output: payload, Secret: vault.Sealed(row.Payload)}
+			return err
+		})
 	}
-	if err := a.tx.Send(a.ctx, &batch); err != nil {
+	if err := a.read(&r); err != nil {
 		return fmt.Errorf("read signals: %w", err)
-	}
-	for name, rows := range asked {
-		row, err := rows.One()
-		if err != nil {
-			return fmt.Errorf("read a signal: %w", err)
-		}
-		payload, err := a.o.Vault.OpenJSON(a.ctx, a.vaultPlace(a.Run.ID, vault.Signal(name)), row.Payload)
-		if err != nil {
-			return fmt.Errorf("read a signal: %w", err)
-		}
-		output, err := strictjson.Encode(map[string]json.RawMessage{"payload": payload})
-		if err != nil {
-			return fmt.Errorf("read a signal: %w", err)
-		}
-		a.Signals[name] = engine.Value{Output: output, Secret: vault.Sealed(row.Payload)}
 	}
 	return nil
 }

@@ -60,8 +60,7 @@ type unanswered bool
 type Orchestrator struct {
 	Deps
 	dispatcher *dispatcher
-	items      itemCache
-	summaries  summaryCache
+	cache      runCache
 	failures   failureLog
 }
 
@@ -108,14 +107,15 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 		KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, version)
 	a.First, a.Scanned = true, true
-	if err := a.decide(maxFirstTime); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+	err := a.decide(maxFirstTime)
+	if err == nil {
+		err = a.readRemaining()
 	}
-	if err := a.readRemaining(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+	if err == nil && a.Fee() > 0 {
+		err = errors.New("only a later advance may charge the fee")
 	}
-	if a.Fee() > 0 { // only a later advance may charge the fee
-		return nil, errNotStarted
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
 	if err := a.countInTree(); err != nil {
 		return nil, err
@@ -125,11 +125,12 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 	if err := (billing.Books{}).ReserveTx(ctx, tx, want); err != nil {
 		return nil, err
 	}
-	if stages := a.executions(); len(stages) > 0 {
-		if err := a.accept(stages, how); err != nil {
-			if errors.Is(err, errRefused) {
-				err = fmt.Errorf("%w: %w", errNotStarted, err)
-			}
+	if executions := a.executions(); len(executions) > 0 {
+		err = how.AcceptTx(ctx, tx, executions)
+		if errors.Is(err, execution.ErrRefused) {
+			err = fmt.Errorf("%w: %w", errNotStarted, err)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -138,8 +139,12 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 		return nil, nil
 	}
 	a.row.UncountedBytes = -stored
-	event, err := a.decideFirst(row)
-	return &Started{a, event}, err
+	event, err := a.outcome()
+	if err != nil {
+		return nil, err
+	}
+	a.setRow(row)
+	return &Started{a, event}, nil
 }
 
 // CanStartLater reports whether a failed transaction that included StartTx may succeed without
@@ -174,7 +179,7 @@ func (o *Orchestrator) ExecutionsFinished(_ context.Context, stages map[notify.K
 // Otherwise, or if the transaction fails, FinishStage returns an error, and the caller commits the
 // completion separately. FinishStage is meant for execution.Deps.EndWithRun.
 func (o *Orchestrator) FinishStage(ctx context.Context, run notify.Key, end *execution.End) error {
-	if !o.summaries.waitsOnlyFor(run.ID, end.ExecutionID) {
+	if !o.cache.waitsOnlyFor(run.ID, end.ExecutionID) {
 		return execution.ErrApart
 	}
 	return o.dispatcher.advanceNow(ctx, run, wakeup{executions: []uuid.UUID{end.ExecutionID}, end: end})

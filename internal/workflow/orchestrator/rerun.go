@@ -31,21 +31,10 @@ type Origin struct {
 // ErrEarlierGone means that retention has deleted the run that is to be repeated.
 var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 
-// reuse holds the stages and child runs that a rerun reuses of an earlier run.
-type reuse struct {
-	engine.Reuse
-	from uuid.UUID // the earlier run
-}
-
 // Reused returns what a rerun reuses of a finished run with the same version and input (see
 // engine.Repeat). It returns ErrEarlierGone if the finished run, or the stage from which it is repeated,
 // is missing. If the finished run is a rerun without stages, the run that it repeats is used instead.
-func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (engine.Reuse, error) {
-	r, err := reused(ctx, conn, plan, workspaceID, of)
-	return r.Reuse, err
-}
-
-func reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (r reuse, err error) {
+func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (r engine.Reuse, err error) {
 	repeated, err := db.New().RunGetRepeated(ctx, conn, db.RunGetRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
 	if postgres.NotFound(err) {
 		return r, ErrEarlierGone
@@ -62,7 +51,7 @@ func reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 		if err != nil {
 			return r, err
 		}
-		return reused(ctx, conn, plan, workspaceID, origin)
+		return Reused(ctx, conn, plan, workspaceID, origin)
 	}
 	stages := make([]engine.EarlierStage, len(rows))
 	for i, row := range rows {
@@ -78,11 +67,12 @@ func reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 			changes[c.ID] = len(changed) > 0
 		}
 	}
-	found, err := engine.Repeat(plan, stages, repeated.ResumedChildren, of.FromStageID, changes)
+	r, err = engine.Repeat(plan, stages, repeated.ResumedChildren, of.FromStageID, changes)
 	if errors.Is(err, engine.ErrNoSuchStage) {
-		return r, ErrEarlierGone
+		err = ErrEarlierGone
 	}
-	return reuse{found, of.RunID}, err
+	r.From = of.RunID
+	return r, err
 }
 
 // startOf returns the earlier of a run's creation time and the time in its ID. If the clock was
@@ -104,7 +94,7 @@ func originOf(rerunOf json.RawMessage) (origin Origin, err error) {
 }
 
 // reused returns what this run reuses. It reads the earlier run once per advance.
-func (a *advance) reused() (*reuse, error) {
+func (a *advance) reused() (*engine.Reuse, error) {
 	if a.reuse != nil {
 		return a.reuse, nil
 	}
@@ -112,7 +102,7 @@ func (a *advance) reused() (*reuse, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := reused(a.ctx, a.tx, a.Plan, a.row.WorkspaceID, origin)
+	r, err := Reused(a.ctx, a.tx, a.Plan, a.row.WorkspaceID, origin)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +170,7 @@ func (a *advance) copyReused() error {
 		return nil
 	}
 	row, err := db.New().StageCopyMany(a.ctx, a.tx, db.StageCopyManyParams{
-		WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
+		WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, EarlierRunID: reuse.From, Ids: reuse.Stages,
 	})
 	if err != nil {
 		return fmt.Errorf("copy stages: %w", err)

@@ -1,11 +1,15 @@
 package orchestrator
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
@@ -32,20 +36,19 @@ func (a *advance) openItems(l engine.Loop, stored json.RawMessage) (items engine
 		return items, err
 	}
 	items.Secret = vault.Sealed(stored)
-	a.o.items.put(a.row.ID, l.ID, items)
+	a.o.cache.putItems(a.row.ID, l.ID, items)
 	return items, nil
 }
 
-// sealed returns the stored form of a secret value.
-func (a *advance) sealed(row uuid.UUID, field vault.Field, value json.RawMessage) (json.RawMessage, error) {
-	if len(value) == 0 {
-		return value, nil
+// seal replaces a secret value by its stored form.
+func (a *advance) seal(row uuid.UUID, field vault.Field, value *json.RawMessage) (err error) {
+	if len(*value) == 0 {
+		return nil
 	}
-	sealed, err := a.o.Vault.SealJSON(a.ctx, a.vaultPlace(row, field), value)
-	if err != nil {
-		return nil, fmt.Errorf("seal a secret value: %w", err)
+	if *value, err = a.o.Vault.SealJSON(a.ctx, a.vaultPlace(row, field), *value); err != nil {
+		return fmt.Errorf("seal a secret value: %w", err)
 	}
-	return sealed, nil
+	return nil
 }
 
 // vaultPlace returns the place that a sealed value of the run is bound to.
@@ -57,29 +60,56 @@ func (a *advance) vaultPlace(row uuid.UUID, field vault.Field) vault.Place {
 // output of the run. The output of a loop is not encrypted: it contains only counts.
 func (a *advance) sealAll() (err error) {
 	for _, t := range a.Stages {
-		if !t.Secret {
-			continue
+		if t.Secret {
+			err = cmp.Or(err, a.seal(t.ID, vault.Items, &t.Items))
 		}
-		if t.Items, err = a.sealed(t.ID, vault.Items, t.Items); err != nil {
-			return err
-		}
-		if t.Loop != nil {
-			continue
-		}
-		if t.Output, err = a.sealed(t.ID, vault.Output, t.Output); err != nil {
-			return err
+		if t.Secret && t.Loop == nil {
+			err = cmp.Or(err, a.seal(t.ID, vault.Output, &t.Output))
 		}
 	}
 	for i, e := range a.Ends {
-		if !e.Secret {
-			continue
-		}
-		if a.Ends[i].Output, err = a.sealed(e.ID, vault.Output, e.Output); err != nil {
-			return err
+		if e.Secret {
+			err = cmp.Or(err, a.seal(e.ID, vault.Output, &a.Ends[i].Output))
 		}
 	}
 	if a.Run.SecretOutput {
-		a.Run.Output, err = a.sealed(a.row.ID, vault.Output, a.Run.Output)
+		err = cmp.Or(err, a.seal(a.row.ID, vault.Output, &a.Run.Output))
 	}
 	return err
+}
+
+// runInput is the stored form of a run's input that contains secrets.
+type runInput struct {
+	Input  json.RawMessage `json:"input"`
+	Hidden []string        `json:"hidden"`
+}
+
+// SealInput returns the stored form of a run's input. If the input has hidden places, the stored
+// form is encrypted, and those places are redacted whenever the input is shown (see
+// component.SecretPaths). SealInput returns the errors of the vault.
+func SealInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, input json.RawMessage, hidden []string) (json.RawMessage, error) {
+	if len(hidden) == 0 {
+		return input, nil
+	}
+	plain, err := strictjson.Encode(runInput{input, hidden})
+	if err != nil {
+		return nil, fmt.Errorf("encode the input of a run: %w", err)
+	}
+	return v.SealJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: runID, Field: vault.Input}, plain)
+}
+
+// OpenInput is the inverse of SealInput: it returns the input and its hidden places.
+func OpenInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, stored json.RawMessage) (input json.RawMessage, hidden []string, err error) {
+	if !vault.Sealed(stored) {
+		return stored, nil, nil
+	}
+	plain, err := v.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: runID, Field: vault.Input}, stored)
+	if err != nil {
+		return nil, nil, err
+	}
+	var opened runInput
+	if json.Unmarshal(plain, &opened) != nil {
+		return nil, nil, errors.New("decode the input of a run: invalid JSON") // the decoder's error may contain a secret
+	}
+	return opened.Input, opened.Hidden, nil
 }

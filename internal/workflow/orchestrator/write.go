@@ -11,20 +11,20 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// writeUnchanged writes only the time of the next advance, for an advance that changed nothing else.
-func (a *advance) writeUnchanged() {
-	if !a.Scanned {
-		return
+// outcome decides the state of the run after the advance, seals what is secret, and returns the event.
+func (a *advance) outcome() (event db.RunEventInsertParams, err error) {
+	a.Decide()
+	if err := a.sealAll(); err != nil {
+		return event, err
 	}
-	a.queueRun(a.tx.AtCommit())
+	return a.nextEvent()
 }
 
 // write writes all changes of the advance: stages, loops, an event and the run. The charge for a
 // finished run comes last, because it locks the account.
 func (a *advance) write() error {
-	a.Decide()
-	a.showLive()
-	if err := a.sealAll(); err != nil {
+	event, err := a.outcome()
+	if err != nil {
 		return err
 	}
 	batch := a.tx.AtCommit()
@@ -32,19 +32,12 @@ func (a *advance) write() error {
 	a.queueFinished(batch)
 	a.queueLoops(batch)
 	a.queueAbove(batch)
-	return a.queueOutcome(batch)
+	a.queueOutcome(batch, event)
+	return nil
 }
 
-// decideFirst decides the outcome of the first advance, sets row to it, and returns the event.
-func (a *advance) decideFirst(row *db.RunInsertParams) (event db.RunEventInsertParams, err error) {
-	a.Decide()
-	a.showLive()
-	if err := a.sealAll(); err != nil {
-		return event, err
-	}
-	if event, err = a.nextEvent(); err != nil {
-		return event, err
-	}
+// setRow sets the row of a run to its state after the first advance.
+func (a *advance) setRow(row *db.RunInsertParams) {
 	row.UncountedBytes = max(0, a.row.UncountedBytes+a.stored())
 	row.Status, row.Output, row.Error = a.Run.Status, a.Run.Output, a.Run.Error
 	row.Committed, row.Reserved, row.Usage = a.Run.Committed, a.Run.Reserved, a.Run.Usage
@@ -52,16 +45,11 @@ func (a *advance) decideFirst(row *db.RunInsertParams) (event db.RunEventInsertP
 	row.OutputBytes, row.EventSeq = a.Run.OutputBytes, a.row.EventSeq
 	a.wake = *a.NextWake()
 	row.Grace = a.wake.Sub(a.Run.Now)
-	return event, nil
 }
 
 // queueOutcome writes the run and an event, wakes the parent of a run that has finished, and
 // charges the run. The account is locked last.
-func (a *advance) queueOutcome(batch *postgres.Batch) error {
-	event, err := a.nextEvent()
-	if err != nil {
-		return err
-	}
+func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertParams) {
 	final, stored := a.Run.Status.Terminal(), max(0, a.row.UncountedBytes+a.stored())
 	count := final || stored >= countedFrom
 	a.row.UncountedBytes = stored
@@ -88,7 +76,6 @@ func (a *advance) queueOutcome(batch *postgres.Batch) error {
 	case count:
 		billing.QueueStore(a.ctx, batch, a.row.WorkspaceID, stored)
 	}
-	return nil
 }
 
 // readRemaining inserts the child runs and reads the unfinished stages for the event. Unless the budget is
@@ -98,11 +85,10 @@ func (a *advance) readRemaining() (err error) {
 	if err := a.insertChildren(); err != nil {
 		return err
 	}
-	if a.Changed && a.Run.PendingCount > 0 {
-		a.before, err = a.liveBefore()
-		return err
+	if a.Changed {
+		a.live, err = a.liveAfter()
 	}
-	return nil
+	return err
 }
 
 // queueRun writes the run.
@@ -155,12 +141,12 @@ func appendStage(p *db.StageInsertManyParams, t *engine.Stage) {
 	p.ExecutionIds = append(p.ExecutionIds, executionID)
 	p.ChildRunIds = append(p.ChildRunIds, t.Child)
 	p.Items = append(p.Items, string(t.Items))
-	l := engine.Progress{Count: -1}
+	l := engine.StoredLoop{ItemCount: -1}
 	if t.Loop != nil {
 		l = *t.Loop
 	}
-	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.Count), append(p.NextItems, l.Next)
-	p.LiveItems, p.FailedItems = append(p.LiveItems, l.Live), append(p.FailedItems, l.Failed)
+	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.ItemCount), append(p.NextItems, l.NextItem)
+	p.LiveItems, p.FailedItems = append(p.LiveItems, l.LiveItems), append(p.FailedItems, l.FailedItems)
 	p.WakeMs = append(p.WakeMs, t.Wake.Milliseconds())
 	p.Signals = append(p.Signals, t.Signal)
 }
@@ -188,8 +174,8 @@ func (a *advance) queueFinished(batch *postgres.Batch) {
 func (a *advance) queueLoops(batch *postgres.Batch) {
 	on := db.StageAdvanceLoopsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, At: a.At}
 	for _, l := range a.Moved() {
-		on.Ids, on.NextItems = append(on.Ids, l.ID), append(on.NextItems, l.Next)
-		on.LiveItems, on.FailedItems = append(on.LiveItems, l.Live), append(on.FailedItems, l.Failed)
+		on.Ids, on.NextItems = append(on.Ids, l.ID), append(on.NextItems, l.NextItem)
+		on.LiveItems, on.FailedItems = append(on.LiveItems, l.LiveItems), append(on.FailedItems, l.FailedItems)
 	}
 	if len(on.Ids) > 0 {
 		_ = db.New().StageAdvanceLoops(a.ctx, batch, on)

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/notify"
 )
@@ -86,3 +87,52 @@ func (s *Service) Items(ctx context.Context, key notify.Key, plan *graph.Plan, l
 	}
 	return items, nil
 }
+
+// Activity is what happens in a workspace.
+type Activity struct {
+	Live     int64            // runs that are not final, up to MaxCounted
+	Oldest   *api.WorkflowRun // the oldest of them; nil if all runs are final
+	Failures []Failures       // the most frequent ones
+}
+
+// Failures counts the runs that failed with a code.
+type Failures struct {
+	Code  string
+	Count int64
+}
+
+// MaxCounted limits the runs that Activity counts, and maxCodes the codes that it lists.
+const (
+	MaxCounted = 10_000
+	maxCodes   = 10
+)
+
+// Activity returns which runs of the workspace are not final, and which failed since a time.
+func (s *Service) Activity(ctx context.Context, workspaceID uuid.UUID, since time.Time) (a Activity, err error) {
+	live, err := db.New().RunCountLive(ctx, s.API, db.RunCountLiveParams{WorkspaceID: workspaceID, MaxWalked: MaxCounted})
+	if err != nil {
+		return a, fmt.Errorf("count the unfinished runs: %w", err)
+	}
+	if a.Live = live.Live; a.Live > 0 {
+		oldest, err := s.Get(ctx, notify.Key{WorkspaceID: workspaceID, ID: live.Oldest}, anyWorkflow{})
+		if err == nil {
+			a.Oldest = &oldest
+		} else if fault.CodeOf(err) != fault.NotFound { // deleted meanwhile
+			return a, err
+		}
+	}
+	least, _ := cursor.Created{After: &since}.IDs(uuid.Max)
+	rows, err := db.New().RunCountFailures(ctx, s.API, db.RunCountFailuresParams{WorkspaceID: workspaceID, Least: least, Since: since, MaxWalked: MaxCounted, MaxRows: maxCodes})
+	if err != nil {
+		return a, fmt.Errorf("count the failed runs: %w", err)
+	}
+	for _, row := range rows {
+		a.Failures = append(a.Failures, Failures{Code: row.Code, Count: row.Failed})
+	}
+	return a, nil
+}
+
+// anyWorkflow is the access of a caller that sees the whole workspace.
+type anyWorkflow struct{}
+
+func (anyWorkflow) MayUse(uuid.UUID) bool { return true }

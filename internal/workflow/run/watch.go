@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -68,41 +67,30 @@ type watcher struct {
 // sendNew sends the events after the last event that was sent. It closes the channel and returns
 // true after the final event, or if ctx has ended.
 func (w *watcher) sendNew(ctx context.Context) (over bool) {
-	for {
-		more, err := w.send(ctx)
-		switch {
-		case errors.Is(err, errFinal) || ctx.Err() != nil:
-			close(w.events)
-			return true
-		case err != nil:
+	for ctx.Err() == nil {
+		rows, err := w.service.events(ctx, w.key, w.last, eventBatch)
+		if err != nil {
 			_ = wait.For(ctx, retryAfter)
-		case !more:
+			continue
+		}
+		for _, row := range rows {
+			select {
+			case w.events <- present.RunEvent(w.key.ID, row):
+				w.last, over = row.Seq, row.Status.Terminal()
+			case <-ctx.Done():
+				over = true
+			}
+			if over {
+				close(w.events)
+				return true
+			}
+		}
+		if len(rows) < eventBatch && ctx.Err() == nil {
 			return false
 		}
 	}
-}
-
-// errFinal means that the final event of the run was sent.
-var errFinal = errors.New("the final event was sent")
-
-// send sends one batch of events, and reports whether there may be more.
-func (w *watcher) send(ctx context.Context) (more bool, err error) {
-	rows, err := w.service.events(ctx, w.key, w.last, eventBatch)
-	if err != nil {
-		return false, err
-	}
-	for _, row := range rows {
-		select {
-		case w.events <- present.RunEvent(w.key.ID, row):
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-		w.last = row.Seq
-		if row.Status.Terminal() {
-			return false, errFinal
-		}
-	}
-	return len(rows) == eventBatch, nil
+	close(w.events)
+	return true
 }
 
 // Changed returns the check for notify.Relay. The check returns the keys whose runs have finished,

@@ -61,7 +61,8 @@
     }
     if (newer && !new URLSearchParams(location.search).has('cursor')) {
       one('#newer').hidden = false;
-      one('#newer button').textContent = newer === 1 ? 'Show 1 new run' : `Show ${newer} new runs`;
+      const thing = one('#newer').dataset.thing;
+      one('#newer button').textContent = newer === 1 ? `Show 1 new ${thing}` : `Show ${newer} new ${thing}s`;
     }
   }
   one('#newer button')?.addEventListener('click', () => location.reload());
@@ -114,7 +115,9 @@
       case 'k': step(-1); break;
       case '/': if (one('#filter')) { event.preventDefault(); one('#filter').focus(); } break;
       case '?': dialog.showModal(); break;
+      case 'go': location.assign(base); break;
       case 'gr': location.assign(base + '/runs'); break;
+      case 'ge': location.assign(base + '/executions'); break;
       case 'gw': location.assign(base + '/workflows'); break;
       case 'gp': location.assign(base + '/playground'); break;
       case 'gs': location.assign(settings); break;
