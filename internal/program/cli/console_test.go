@@ -12,7 +12,7 @@ import (
 // testdata/console.mjs drives the console of a real weft dev in a real browser, and runs workflows
 // from the command line meanwhile.
 func TestConsoleShowsWhatTheCommandLineStarts(t *testing.T) {
-	environ, baseURL := startWeft(t)
+	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8")
 	file, _ := strings.CutPrefix(environ[0], "WEFT_CREDENTIALS=")
 	text, err := os.ReadFile(file)
 	if err != nil {

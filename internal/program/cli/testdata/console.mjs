@@ -2,6 +2,7 @@
 // command line and look at them.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { createServer } from 'node:http';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -60,12 +61,17 @@ async function paste(code, file, program) {
   return (await promisify(execFile)(program, [file], { cwd: within, env: environment })).stdout;
 }
 
-// Signing in leads to the runs, which say what to do first.
+// Signing in leads to the overview, which says what to do first.
 await page.goto(base + '/console');
 await page.fill('input[name=email]', email);
 await page.fill('input[name=password]', password);
 await page.click('button.main');
-await page.waitForURL(/\/console\/[^/]+\/runs$/);
+await page.waitForURL(/\/console\/[^/]+$/);
+const overview = page.url();
+await page.getByText('Start with these commands').waitFor();
+await sound();
+await page.getByRole('link', { name: 'Runs', exact: true }).click();
+await page.waitForURL(/\/runs$/);
 const runs = page.url();
 await page.getByText('No runs yet').waitFor();
 await sound();
@@ -138,6 +144,33 @@ await page.waitForURL(address => address.href !== failed && /\/runs\/[0-9a-f-]{3
 await status('Failed').waitFor();
 await page.locator('#head dl').getByRole('link', { name: 'Open' }).click();
 await page.waitForURL(failed);
+
+// Find a callback that was not delivered, and send it again.
+let answer = 410; // ends the attempts
+const receiver = createServer((_, response) => response.writeHead(answer).end());
+await new Promise(done => receiver.listen(0, '127.0.0.1', done));
+const address = `http://127.0.0.1:${receiver.address().port}/orders`;
+await page.goto(overview);
+await live.waitFor();
+await weft('call', 'RANDOM_UUID', '--callback-url', address);
+await page.getByRole('link', { name: address }).waitFor(); // without a reload
+await page.locator('.tiles', { hasText: '2 failed in 24 hours' }).waitFor();
+await sound();
+await page.getByRole('link', { name: address }).click();
+await page.locator('#delivery', { hasText: 'Not delivered' }).waitFor();
+await sound();
+answer = 200;
+await page.getByRole('button', { name: 'Send it now' }).click();
+await page.waitForURL(/executions\/[0-9a-f-]{36}$/);
+while (!await page.locator('#delivery .status.completed', { hasText: 'Delivered' }).count()) await page.reload();
+await page.getByRole('navigation', { name: 'Console' }).getByRole('link', { name: 'Executions' }).click();
+await page.locator('#rows tr', { hasText: 'RANDOM_UUID' }).getByText('Delivered').waitFor();
+await sound();
+receiver.close();
+await page.getByRole('link', { name: 'Settings' }).click();
+await page.waitForURL(/\/settings\//);
+await sound();
+await page.goto(failed);
 
 // The keys are listed, and can be turned off.
 await page.keyboard.press('?');

@@ -15,7 +15,7 @@ await page.goto(base + '/settings');
 await page.fill('input[name=email]', email);
 await page.fill('input[name=password]', password);
 await page.click('button.main');
-await page.waitForURL(/\/runs$/);
+await page.waitForURL(/\/console\/[^/]+$/);
 
 // look opens a page and returns its size in kB, compressed. It prints how long the page took to load, and its
 // longest script task.
@@ -36,6 +36,8 @@ async function look(name, path) {
 
 const list = await look('runs', runs);
 assert.ok(list <= 100, `a list weighs ${list} kB`);
+await look('overview', runs.replace(/\/runs$/, ''));
+await look('executions', runs.replace(/runs$/, 'executions'));
 await look('run', wide);
 await look('run-long', long);
 await look('run-loop', loop + '?component=each');

@@ -50,7 +50,7 @@ assert.match(await text(owner, '[role=alert]'), /not right/);
 assert.equal(await owner.inputValue('input[name=email]'), email);
 await picture(owner, 'sign-in');
 await signIn(owner, email, password);
-await owner.waitForURL(/\/console\/[^/]+\/runs/);
+await owner.waitForURL(/\/console\/[^/]+$/);
 await owner.getByRole('link', { name: 'Settings' }).click();
 await owner.waitForURL(/\/settings\/workspaces\//);
 const workspace = owner.url();
@@ -193,6 +193,7 @@ await owner.goto(workspace);
 assert.match(await text(owner, '#workspace'), /Enterprise/i);
 
 // Signing out.
+await owner.locator('.menu summary').click();
 await owner.getByText('Sign out').click();
 await owner.locator('input[name=password]').waitFor();
 assert.deepEqual((await owner.context().cookies()).map(c => c.name), ['weft_device']);
