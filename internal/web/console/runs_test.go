@@ -126,7 +126,7 @@ func TestRunsOfOthersAreNotFound(t *testing.T) {
 	for path, want := range map[string]int{
 		other: 404, p.Base + "/runs/" + uuid.NewString(): 404, p.Base + "/runs/x": 404, "/console/x/runs": 404, p.Base + "/nothing": 404,
 		path + "?component=none": 404, path + "?component=start&item=0": 404, path + "?component=start&item=x": 400,
-		"/console": 303, p.Base: 303, path + "/cancel": 303, path: 200,
+		"/console": 303, p.Base: 200, path + "/cancel": 303, path: 200,
 	} {
 		if status, _ := p.Get(path); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
