@@ -81,7 +81,8 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
 		memory := server.NewMemory(cmp.Or(a.cfg.BufferMemory, server.DefaultMemory))
 		a.metrics.WatchMemory(memory.Held)
-		pages, err := a.pages(keys, workspaces, credits, proxies)
+		listed := catalog.New(registry)
+		pages, err := a.pages(keys, workspaces, credits, proxies, listed)
 		if err != nil {
 			return err
 		}
@@ -89,7 +90,6 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		if a.cfg.ticket != nil {
 			opened = settings.OpenHandler(a.cfg.ticket, a.people, proxies, a.log)
 		}
-		listed := catalog.New(registry)
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Changes: a.changes, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
@@ -125,14 +125,14 @@ func (a *App) buildListeners(registry *component.Registry) error {
 }
 
 // pages returns the pages for people.
-func (a *App) pages(keys *auth.Keys, workspaces *workspace.Service, credits billing.Reader, proxies auth.Proxies) (*http.ServeMux, error) {
+func (a *App) pages(keys *auth.Keys, workspaces *workspace.Service, credits billing.Reader, proxies auth.Proxies, listed *catalog.Catalog) (*http.ServeMux, error) {
 	common := page.Deps{People: a.people, Audit: a.book, Proxies: proxies, Log: a.log}
 	mux, err := page.NewMux(common)
 	if err != nil {
 		return nil, err
 	}
 	return mux, errors.Join(
-		console.Mount(mux, console.Deps{Page: common, Workflows: a.workflows, Runs: a.runs, Executions: a.service, Callbacks: a.callbacks, Schedules: a.schedules, Credits: credits}),
+		console.Mount(mux, console.Deps{Page: common, Workflows: a.workflows, Runs: a.runs, Catalogue: listed, Limiter: a.limiter, Executions: a.service, Callbacks: a.callbacks, Schedules: a.schedules, Credits: credits}),
 		settings.Mount(mux, settings.Deps{Page: common, Workspaces: workspaces, Keys: keys, Workflows: a.workflows, Credits: credits}),
 	)
 }

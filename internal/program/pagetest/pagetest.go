@@ -47,6 +47,7 @@ func Start(t *testing.T) *Service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Work = true
 	running, err := app.Start(t.Context(), cfg, telemetry.NewLogger(s.Log, slog.LevelDebug))
 	if err != nil {
 		t.Fatal(err)

@@ -17,9 +17,16 @@ func TestFormsHaveRolesOfContract(t *testing.T) {
 	for _, operation := range document.Operations {
 		roles[operation.ID] = person.Role(operation.Role)
 	}
+	operations := map[string]string{"playground": callOperation}
 	for path, a := range runActions {
-		if role := roles[a.operation]; role != person.Editor {
-			t.Errorf("%s: role editor, but operation %s in the contract has %q", path, a.operation, role)
+		operations["runs/"+path] = a.operation
+	}
+	for path, a := range workflowActions {
+		operations["workflows/"+path] = a.operation
+	}
+	for path, operation := range operations {
+		if role := roles[operation]; role != person.Editor {
+			t.Errorf("%s: role editor, but operation %s in the contract has %q", path, operation, role)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +60,10 @@ const (
 	stateCompleted = "completed"
 	stateFailed    = "failed"
 	stateCanceled  = "canceled"
+
+	// Of components of a workflow.
+	statePlain  = "plain"
+	stateWarned = "warned"
 )
 
 // stateOf returns the state of a component from its stages.
@@ -93,7 +98,7 @@ type graphicNode struct {
 
 // draw adds the graph and the list of components to the page.
 func (p *runPage) draw(overview run.Overview, choice choice) {
-	o := outline{page: p, plan: overview.Plan, choice: choice, summaries: map[string]run.ComponentSummary{}}
+	o := outline{address: p.Address, plan: overview.Plan, choice: choice, summaries: map[string]run.ComponentSummary{}, start: p.CreatedAt.Std(), whole: p.Took()}
 	for _, one := range overview.Components {
 		o.summaries[one.ComponentID] = one
 	}
@@ -106,7 +111,7 @@ func (p *runPage) draw(overview run.Overview, choice choice) {
 		}
 		return
 	}
-	o.list("", 0)
+	p.Components = o.list("", 0)
 	p.Graph = o.graphic("")
 	if p.Selected != nil && p.Selected.Loop != nil {
 		inner := o
@@ -118,18 +123,36 @@ func (p *runPage) draw(overview run.Overview, choice choice) {
 	}
 }
 
-// outline lists the components of a run.
+// outline lists the components of a run or a workflow.
 type outline struct {
-	page      *runPage
+	address   string // of the page
 	plan      *graph.Plan
 	choice    choice
 	summaries map[string]run.ComponentSummary
 	item      []int32 // of the loops around the components; nil: all items
+
+	// The time of the run; zero for a workflow.
+	start time.Time
+	whole time.Duration
+
+	// Of a workflow:
+	definition bool
+	version    int32 // in addresses; 0: the current version
+	warned     map[string]bool
 }
 
-// list adds the components of a scope to the page in the order in which they started, each FOR_EACH
-// followed by its body. Components that have not started come last.
-func (o outline) list(loop string, depth int) {
+// addressOf returns the address of a component.
+func (o outline) addressOf(id string) string {
+	address := o.address + "?component=" + url.QueryEscape(id)
+	if o.version != 0 {
+		address += "&version=" + fmt.Sprint(o.version)
+	}
+	return address
+}
+
+// list returns the components of a scope in the order in which they started, each FOR_EACH followed
+// by its body. Components that have not started come last.
+func (o outline) list(loop string, depth int) (rows []componentRow) {
 	members := o.plan.Members(loop)
 	slices.SortStableFunc(members, func(a, b string) int {
 		first, second := o.summaries[a], o.summaries[b]
@@ -139,11 +162,12 @@ func (o outline) list(loop string, depth int) {
 		return slices.Compare(first.FirstID[:], second.FirstID[:])
 	})
 	for _, id := range members {
-		o.page.Components = append(o.page.Components, o.row(id, depth))
+		rows = append(rows, o.row(id, depth))
 		if len(o.plan.Members(id)) > 0 {
-			o.list(id, depth+1)
+			rows = append(rows, o.list(id, depth+1)...)
 		}
 	}
+	return rows
 }
 
 // row returns the row of a component.
@@ -155,13 +179,19 @@ func (o outline) row(id string, depth int) componentRow {
 		row.Module, row.Name = component.Module, cmp.Or(component.Name, id)
 	}
 	row.State = stateOf(row.ComponentSummary)
-	row.Address = o.page.Address + "?component=" + id
+	switch {
+	case o.warned[id]:
+		row.State = stateWarned
+	case o.definition:
+		row.State = statePlain
+	}
+	row.Address = o.addressOf(id)
 	if o.item != nil {
 		row.Address += "&item=" + itemText(o.item)
 	}
-	whole := float64(o.page.Took())
+	whole := float64(o.whole)
 	if !row.StartedAt.IsZero() && whole > 0 {
-		row.Start = min(985, max(0, int(1000*float64(row.StartedAt.Sub(o.page.CreatedAt.Std()))/whole)))
+		row.Start = min(985, max(0, int(1000*float64(row.StartedAt.Sub(o.start))/whole)))
 		row.Width = min(1000-row.Start, max(15, int(1000*float64(row.Took())/whole)))
 	}
 	return row
@@ -217,6 +247,8 @@ func stateWord(state any) string {
 		return "Queued"
 	case "executing":
 		return "Running"
+	case stateWarned:
+		return "Has a warning"
 	default:
 		return strings.ToUpper(text[:1]) + text[1:]
 	}

@@ -13,8 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/ratelimit"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/diagram"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -34,6 +36,8 @@ type Deps struct {
 	Callbacks  *callback.Service
 	Schedules  *schedule.Service
 	Credits    billing.Reader
+	Catalogue  *catalog.Catalog
+	Limiter    *ratelimit.Limiter // of calls that wait
 }
 
 // site handles all pages.
@@ -45,7 +49,7 @@ type site struct {
 // Mount adds /console and what is below it to a mux of package page.
 func Mount(mux *http.ServeMux, deps Deps) error {
 	all, err := page.New(deps.Page, mux, pages, template.FuncMap{
-		"state": stateWord, "item": itemText, "failed": failureOf,
+		"state": stateWord, "item": itemText, "failed": failureOf, "first": catalog.FirstSentence,
 		"node": func() [2]int { return [2]int{diagram.NodeWidth, diagram.NodeHeight} },
 	})
 	if err != nil {
@@ -64,6 +68,15 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 		s.Handle("POST /console/{workspaceId}/runs/{runId}/"+path, s.actOn(action))
 		s.Handle("GET /console/{workspaceId}/runs/{runId}/"+path, toRun)
 	}
+	s.Handle("GET /console/{workspaceId}/workflows", s.workflows)
+	s.Handle("GET /console/{workspaceId}/workflows/{workflowId}", s.workflow)
+	for path, action := range workflowActions {
+		s.Handle("POST /console/{workspaceId}/workflows/{workflowId}/"+path, s.actOnWorkflow(action))
+		s.Handle("GET /console/{workspaceId}/workflows/{workflowId}/"+path, toWorkflow)
+	}
+	s.Handle("GET /console/{workspaceId}/playground", s.playground)
+	s.Handle("GET /console/{workspaceId}/playground/{module}", s.module)
+	s.Handle("POST /console/{workspaceId}/playground/{module}", s.call)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
-	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
@@ -102,10 +100,8 @@ func rerun(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid.
 		origin.FromStageID = &stage
 	}
 	params := run.TriggerParams{WorkspaceID: key.WorkspaceID, WorkflowID: earlier.WorkflowID, RerunOf: &origin, Access: everyWorkflow{}}
-	if id := page.FormID(r); id != uuid.Nil {
-		params.Once = &idempotency.Key{
-			WorkspaceID: key.WorkspaceID, Operation: "console.rerun", Path: r.URL.Path, Key: id.String(), BodyHash: sha256.Sum256([]byte(r.PostForm.Encode())),
-		}
+	if once := onceFor(r, key.WorkspaceID, "console.rerun"); once != nil {
+		params.Once = once
 	}
 	started, err := s.Runs.Trigger(ctx, params)
 	return started.RunID, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/program/pagetest"
 )
 
@@ -108,15 +107,7 @@ func TestViewersOnlyLook(t *testing.T) {
 	s := pagetest.Start(t)
 	owner := s.SignIn(t, pagetest.Email)
 	path := owner.Run(owner.Create("Approval", trigger, approval), nil)
-	workspaceID := s.WorkspaceID
-	const viewer = "viewer@example.org"
-	if _, err := person.CreateOwner(t.Context(), s.Pool, workspaceID, person.Account{Email: viewer, Name: "Viewer", Password: pagetest.Password}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Pool.Exec(t.Context(), `UPDATE members SET role = 'viewer' FROM users WHERE users.id = members.user_id AND users.email = $1`, viewer); err != nil {
-		t.Fatal(err)
-	}
-	p := s.SignIn(t, viewer)
+	p := viewer(t, s)
 	status, page := p.Get(path)
 	if status != 200 || strings.Contains(page, `action="`+path) {
 		t.Errorf("%d with forms", status)
@@ -135,7 +126,7 @@ func TestRunsOfOthersAreNotFound(t *testing.T) {
 	for path, want := range map[string]int{
 		other: 404, p.Base + "/runs/" + uuid.NewString(): 404, p.Base + "/runs/x": 404, "/console/x/runs": 404, p.Base + "/nothing": 404,
 		path + "?component=none": 404, path + "?component=start&item=0": 404, path + "?component=start&item=x": 400,
-		"/console": 303, p.Base: 303, path + "/cancel": 303, path: 200,
+		"/console": 303, p.Base: 200, path + "/cancel": 303, path: 200,
 	} {
 		if status, _ := p.Get(path); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)

@@ -12,15 +12,18 @@ import (
 
 // library is the data of the component pages.
 type library struct {
-	categories []category
+	categories []Category
 	all        []api.Component
 }
 
-// category is a group of components in the index.
-type category struct {
+// Category is a group of components in the index.
+type Category struct {
 	Name, About string
 	Components  []api.Component
 }
+
+// Categories returns the groups of components in their order, each with its components.
+func Categories(all []api.Component) []Category { return newLibrary(all).categories }
 
 // abouts are the categories in their order, with descriptions.
 var abouts = []struct{ name, about string }{
@@ -36,7 +39,7 @@ func newLibrary(all []api.Component) *library {
 		l.add(known.name, known.about)
 	}
 	for _, one := range all {
-		if !slices.ContainsFunc(l.categories, func(c category) bool { return c.Name == one.Category }) {
+		if !slices.ContainsFunc(l.categories, func(c Category) bool { return c.Name == one.Category }) {
 			l.add(one.Category, "")
 		}
 	}
@@ -63,7 +66,7 @@ func (l *library) paths() []string {
 }
 
 func (l *library) add(name, about string) {
-	c := category{Name: name, About: about}
+	c := Category{Name: name, About: about}
 	for _, one := range l.all {
 		if one.Category == name {
 			c.Components = append(c.Components, one)
@@ -76,7 +79,7 @@ func (l *library) add(name, about string) {
 
 // componentPage is the data of a component's page.
 type componentPage struct {
-	Categories     []category
+	Categories     []Category
 	Component      api.Component
 	Parts          []part
 	Call           string // weft command; "" if executed only inside a workflow

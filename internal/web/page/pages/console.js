@@ -118,6 +118,8 @@
       case 'go': location.assign(base); break;
       case 'gr': location.assign(base + '/runs'); break;
       case 'ge': location.assign(base + '/executions'); break;
+      case 'gw': location.assign(base + '/workflows'); break;
+      case 'gp': location.assign(base + '/playground'); break;
       case 'gs': location.assign(settings); break;
     }
   });
