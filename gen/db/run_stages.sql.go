@@ -342,7 +342,7 @@ FROM (SELECT
     unnest($19::integer[])  AS failed_items,
     unnest($20::bigint[])        AS wake_ms,
     unnest($21::text[])          AS signal) AS i,
-    (SELECT COALESCE($22::timestamptz, now()) AS at, COALESCE($23::timestamptz, now()) AS now) AS c
+    (SELECT COALESCE($22::timestamptz, now()) AS at, COALESCE($23::timestamptz, clock_timestamp()) AS now) AS c
 `
 
 type StageInsertManyParams struct {
@@ -372,7 +372,8 @@ type StageInsertManyParams struct {
 }
 
 // Inserts stages, some of which are final already. An empty string means null. now is the clock,
-// by which timers are due, and at is the time that the advance writes.
+// by which timers are due, and at is the time that the advance writes. Without now, timers start when
+// the stages are inserted: the transaction began before they were decided.
 func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertManyParams) error {
 	_, err := db.Exec(ctx, StageInsertMany,
 		arg.WorkspaceID,
