@@ -1,23 +1,24 @@
 package console
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// Every form has the role of its operation in the contract.
-func TestFormsHaveRolesOfContract(t *testing.T) {
+// Every form has the role and the cost of its operation in the contract.
+func TestFormsHaveRolesAndCostsOfContract(t *testing.T) {
 	document, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	roles := map[string]person.Role{}
+	known := map[string]*contract.Operation{}
 	for _, operation := range document.Operations {
-		roles[operation.ID] = person.Role(operation.Role)
+		known[operation.ID] = operation
 	}
-	operations := map[string]string{"playground": callOperation}
+	operations := map[string]string{"playground": callOperation, "executions/replay": "replayComponentCallback"}
 	for path, a := range runActions {
 		operations["runs/"+path] = a.operation
 	}
@@ -25,8 +26,9 @@ func TestFormsHaveRolesOfContract(t *testing.T) {
 		operations["workflows/"+path] = a.operation
 	}
 	for path, operation := range operations {
-		if role := roles[operation]; role != person.Editor {
-			t.Errorf("%s: role editor, but operation %s in the contract has %q", path, operation, role)
+		o := known[operation]
+		if o == nil || person.Role(o.Role) != person.Editor || o.Cost != cmp.Or(costs[operation], 1) {
+			t.Errorf("%s: role editor and cost %d, but operation %s in the contract has %+v", path, cmp.Or(costs[operation], 1), operation, o)
 		}
 	}
 }

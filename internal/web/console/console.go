@@ -6,6 +6,8 @@
 package console
 
 import (
+	"cmp"
+	"context"
 	"embed"
 	"html/template"
 	"net/http"
@@ -13,9 +15,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/ratelimit"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/diagram"
 	"github.com/weft-automation/weft/internal/web/page"
@@ -37,7 +41,7 @@ type Deps struct {
 	Schedules  *schedule.Service
 	Credits    billing.Reader
 	Catalogue  *catalog.Catalog
-	Limiter    *ratelimit.Limiter // of calls that wait
+	Limiter    *ratelimit.Limiter
 }
 
 // site handles all pages.
@@ -77,6 +81,26 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 	s.Handle("GET /console/{workspaceId}/playground", s.playground)
 	s.Handle("GET /console/{workspaceId}/playground/{module}", s.module)
 	s.Handle("POST /console/{workspaceId}/playground/{module}", s.call)
+	return nil
+}
+
+// costs are the costs of operations in requests, as in the contract. All others cost 1.
+var costs = map[string]int{callOperation: 2}
+
+// allow returns an error unless the visitor is an editor and the rate limits of the workspace allow the
+// operation, which counts like a request to the API. It writes a denied role to the audit log.
+func (s *site) allow(ctx context.Context, v page.Visitor, operation string) error {
+	if !v.Role.Reaches(person.Editor) {
+		refused := person.NotAllowed(person.Editor)
+		s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), operation, refused.Reason)
+		return refused
+	}
+	if d := s.Limiter.Take(ctx, v.WorkspaceID, cmp.Or(costs[operation], 1)); !d.Allowed {
+		return &fault.Error{
+			Code: fault.RateLimited, Reason: string(d.Violated), RetryAfter: d.Wait,
+			Message: "This workspace has exceeded the requests of its plan. Wait a moment, then try again.",
+		}
+	}
 	return nil
 }
 

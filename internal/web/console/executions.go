@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -184,10 +183,8 @@ func (s *site) replay(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !v.Role.Reaches(person.Editor) {
-		refused := person.NotAllowed(person.Editor)
-		s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), "replayComponentCallback", refused.Reason)
-		return s.showExecution(ctx, w, r, v, refused)
+	if err := s.allow(ctx, v, "replayComponentCallback"); err != nil {
+		return s.showExecution(ctx, w, r, v, err)
 	}
 	if err := s.Callbacks.Replay(ctx, v.WorkspaceID, id, r.PostFormValue("force") == "yes"); err != nil {
 		return s.showExecution(ctx, w, r, v, err)

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/ratelimit"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
@@ -184,14 +183,10 @@ func (s *site) call(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := http.StatusOK
-	switch {
-	case !v.Role.Reaches(person.Editor):
-		refused := person.NotAllowed(person.Editor)
-		s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), callOperation, refused.Reason)
-		err = refused
-	case !fine || !good:
+	if err = s.allow(ctx, v, callOperation); err == nil && !(fine && good) {
 		err = errUnreadable
-	default:
+	}
+	if err == nil {
 		err = s.submit(ctx, &p, execution.SubmitParams{WorkspaceID: v.WorkspaceID, Module: p.Module.Module, Input: input, Config: config, Attempts: 1, Idempotency: once})
 	}
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -42,10 +41,8 @@ func (s *site) actOn(a runAction) func(http.ResponseWriter, *http.Request) error
 		if err != nil {
 			return err
 		}
-		if !v.Role.Reaches(person.Editor) {
-			refused := person.NotAllowed(person.Editor)
-			s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), a.operation, refused.Reason)
-			return s.showRun(ctx, w, r, v, refused)
+		if err := s.allow(ctx, v, a.operation); err != nil {
+			return s.showRun(ctx, w, r, v, err)
 		}
 		shown, err := a.do(s, ctx, r, key)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/web/form"
@@ -45,13 +44,9 @@ func (s *site) actOnWorkflow(a workflowAction) func(http.ResponseWriter, *http.R
 		if err != nil {
 			return err
 		}
-		shown, err := "", error(nil)
-		if v.Role.Reaches(person.Editor) {
+		shown := ""
+		if err = s.allow(ctx, v, a.operation); err == nil {
 			shown, err = a.do(s, ctx, r, &p)
-		} else {
-			refused := person.NotAllowed(person.Editor)
-			s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), a.operation, refused.Reason)
-			err = refused
 		}
 		if err != nil {
 			var answer int
