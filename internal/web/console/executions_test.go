@@ -36,8 +36,8 @@ func TestExecutionsAreListedAndFiltered(t *testing.T) {
 	if _, page := p.Get(p.Base + "/executions"); !strings.Contains(page, "No executions yet") {
 		t.Error("a workspace without executions doesn't say what to do")
 	}
-	p.Execute(pagetest.Object{"module": "RANDOM_UUID", "input": pagetest.Object{}, "config": pagetest.Object{}})
-	p.Execute(pagetest.Object{"module": "HASH", "input": pagetest.Object{"data": "x"}, "config": pagetest.Object{}})
+	p.Execute(pagetest.Object{"module": "RANDOM_UUID", "input": pagetest.Object{}, "config": pagetest.Object{}, "waitForMs": 10000})
+	p.Execute(pagetest.Object{"module": "HASH", "input": pagetest.Object{"data": "x"}, "config": pagetest.Object{}, "waitForMs": 10000})
 	p.Run(p.Create("Good", trigger, respond), nil) // its stages aren't listed
 	for query, want := range map[string]int{"": 2, "?module=HASH": 1, "?status=COMPLETED": 2, "?status=FAILED": 0, "?since=1h&module=RANDOM_UUID": 1} {
 		if status, page := p.Get(p.Base + "/executions" + query); status != 200 || strings.Count(page, "data-row") != want {
