@@ -45,6 +45,15 @@ await look('run-item', loop + '?component=each&item=96');
 await look('run-waiting', waiting);
 await look('run-failed', failed);
 
+// The picture of the README, which is kept in internal/web/console/pictures.
+if (pictures)
+  for (const colorScheme of ['light', 'dark']) {
+    await page.setViewportSize({ width: 1200, height: 860 });
+    await page.emulateMedia({ colorScheme });
+    await page.goto(base + loop + '?component=each');
+    await page.screenshot({ path: join(pictures, `run-${colorScheme}.png`) });
+  }
+
 // A click on a square of the grid opens its item.
 await page.goto(base + loop + '?component=each');
 const cell = Number(await page.getAttribute('[data-grid]', 'data-cell'));
