@@ -142,6 +142,7 @@ func (s *site) showExecution(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return err
 	}
+	record.Output = s.hide(record.Module, record.Output)
 	p := executionPage{executionRow: executionRowOf(v.WorkspaceID, record)}
 	if p.Frame, err = s.Frame(ctx, v, "executions", record.Module); err != nil {
 		return err

@@ -138,13 +138,26 @@ func (s *site) modulePage(ctx context.Context, r *http.Request, v page.Visitor) 
 }
 
 // secrets returns the places of secrets in a part of the call or in the output.
-func (p modulePage) secrets(part string) (paths []string) {
-	for _, path := range p.Module.SecretFields {
+func (p modulePage) secrets(part string) []string { return secretsIn(p.Module, part) }
+
+// secretsIn returns the places of secrets in a part of a module's call or in its output.
+func secretsIn(m api.Component, part string) (paths []string) {
+	for _, path := range m.SecretFields {
 		if rest, found := strings.CutPrefix(path, part); found {
 			paths = append(paths, rest)
 		}
 	}
 	return paths
+}
+
+// hide redacts the secrets in the output of a module. Pages show them to nobody: the API returns them
+// to the programs that need them.
+func (s *site) hide(module string, output json.RawMessage) json.RawMessage {
+	m, err := s.Catalogue.Get(module)
+	if err != nil { // unknown to this process, so nothing is known to be harmless
+		return nil
+	}
+	return component.Redact(output, secretsIn(m, "/output"))
 }
 
 // show adds the call with an input and a config to the page, without their secrets.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -28,6 +29,7 @@ type runPage struct {
 	Graph      *graphic       // nil if this process cannot compile the run's version
 	Components []componentRow // of all scopes, each FOR_EACH before its body
 	Selected   *selection     // nil: no component is selected
+	Payload    string         // in the form of a signal
 	Awaited    []string       // names of the signals that the run waits for
 	Log        []logRow
 	MoreLog    bool
@@ -102,6 +104,7 @@ func (s *site) showRun(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return err
 	}
 	answer := http.StatusOK
+	p.Payload = cmp.Or(r.PostFormValue("payload"), "{}")
 	if rejected != nil {
 		answer, p.Fault = s.Explain(ctx, w.Header(), rejected)
 	}

@@ -213,6 +213,7 @@ func (s *site) stages(ctx context.Context, key notify.Key, shown *selection, com
 	}
 	shown.More = page.HasMore
 	for _, stage := range page.Data {
+		stage.Output = s.hide(stage.Module, stage.Output)
 		row := stageRow{RunStage: stage, State: stageState(stage, waiting[stage.ComponentID]), Failure: failureOf(stage.Error), Place: itemText(stage.Iteration)}
 		if stage.ChildRunID != nil {
 			row.ChildAddress = runAddress(key.WorkspaceID, *stage.ChildRunID)

@@ -105,8 +105,8 @@ func (s *Site) Handle(pattern string, handler func(http.ResponseWriter, *http.Re
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, handler) })
 }
 
-// SignIn is the data of the template sign-in.
-type SignIn struct{ Email, Fault string }
+// SignIn is the data of the template sign-in. Next is the path to show afterwards; it may be empty.
+type SignIn struct{ Email, Fault, Next string }
 
 // trouble is the data of the template trouble.
 type trouble struct{ Title, Fault string }
@@ -130,7 +130,7 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request, page func(http.Resp
 	Protect(w.Header())
 	err := s.crossOrigin.Check(r)
 	if err != nil {
-		err = &fault.Error{Code: fault.Forbidden, Message: "A page of another site sent this form. Open the settings and send the form there.", Err: err}
+		err = &fault.Error{Code: fault.Forbidden, Message: "A page of another site sent this form. Open the page here and send its form.", Err: err}
 	} else {
 		err = page(w, r)
 	}
@@ -141,7 +141,11 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request, page func(http.Resp
 	switch {
 	case status == http.StatusUnauthorized:
 		s.Forget(w, r)
-		s.Render(w, status, "sign-in", SignIn{Fault: message})
+		p := SignIn{Fault: "You are not signed in, or your session has ended."}
+		if r.Method == http.MethodGet {
+			p.Next = r.URL.RequestURI()
+		}
+		s.Render(w, status, "sign-in", p)
 	default:
 		s.Render(w, status, "trouble", trouble{Title: http.StatusText(status), Fault: message})
 	}
@@ -164,6 +168,10 @@ func (s *Site) Explain(ctx context.Context, header http.Header, err error) (int,
 		header.Set("Retry-After", "1")
 		s.Log.WarnContext(ctx, "service unavailable for a page", "error", err)
 		return http.StatusServiceUnavailable, "The service is temporarily unavailable. Try again in a few seconds."
+	}
+	if errors.Is(err, context.Canceled) { // the reader has left
+		s.Log.DebugContext(ctx, "page canceled", "error", err)
+		return http.StatusServiceUnavailable, "The request was canceled."
 	}
 	s.Log.ErrorContext(ctx, "page failed", "error", err)
 	return http.StatusInternalServerError, "Something went wrong on our side."

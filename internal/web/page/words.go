@@ -85,6 +85,8 @@ func Readable(value json.RawMessage) Text {
 // duration returns a duration in the two largest units that matter.
 func duration(d time.Duration) string {
 	switch d = max(0, d); {
+	case d < time.Millisecond:
+		return "<1 ms"
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < time.Minute:

@@ -1,7 +1,9 @@
 package settings
 
 import (
+	"cmp"
 	"net/http"
+	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/person"
@@ -44,11 +46,20 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		status, message := s.Explain(r.Context(), w.Header(), err)
-		s.Render(w, status, "sign-in", page.SignIn{Email: email, Fault: message})
+		s.Render(w, status, "sign-in", page.SignIn{Email: email, Fault: message, Next: r.PostFormValue("next")})
 		return nil
 	}
 	session.SetCookies(w, secure)
-	return page.SeeOther(w, r, "/console")
+	return page.SeeOther(w, r, cmp.Or(ownPage(r.PostFormValue("next")), "/console"))
+}
+
+// ownPage returns the path of a page of the console or the settings. It returns "" for any other text,
+// which could lead to another site.
+func ownPage(next string) string {
+	if strings.HasPrefix(next, "/console/") || strings.HasPrefix(next, "/settings/") {
+		return next
+	}
+	return ""
 }
 
 func (s *site) signOut(w http.ResponseWriter, r *http.Request) error {

@@ -67,12 +67,25 @@
   }
   one('#newer button')?.addEventListener('click', () => location.reload());
 
+  // Says that the session has ended. What is on the page, such as typed text, stays.
+  function over() {
+    const line = document.createElement('p');
+    line.className = 'fault';
+    line.setAttribute('role', 'alert');
+    const link = document.createElement('a');
+    link.href = location.href;
+    link.textContent = 'Sign in again';
+    line.append('Your session has ended, so this page is no longer kept up to date. ', link);
+    one('main').prepend(line);
+  }
+
   let reading = false, again = false;
   async function refresh() {
     if (reading) { again = true; return; }
     reading = true;
     try {
       const answer = await fetch(location.href, { headers: { Accept: 'text/html' } });
+      if (answer.status === 401) return over();
       if (answer.ok) update(new DOMParser().parseFromString(await answer.text(), 'text/html'));
       copies();
     } catch { /* the next event tries again */ }
@@ -98,7 +111,7 @@
   const read = () => { try { return localStorage.getItem('weft-keys') === 'off'; } catch { return false; } };
   off.checked = read();
   off.addEventListener('change', () => { try { localStorage.setItem('weft-keys', off.checked ? 'off' : 'on'); } catch { /* for this page only */ } });
-  const base = location.pathname.split('/').slice(0, 3).join('/');
+  const base = one('.top .mark').getAttribute('href');
   const settings = one('.top nav a[href^="/settings"]').getAttribute('href');
   let before = '';
   function step(by) {
@@ -107,6 +120,7 @@
     links[at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, at + by))]?.focus();
   }
   document.addEventListener('keydown', event => {
+    if (event.key === 'Escape') one('.menu[open]')?.removeAttribute('open');
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, textarea, select') || off.checked) return;
     const keys = before + event.key;
     before = event.key === 'g' ? 'g' : '';
