@@ -98,7 +98,7 @@ func (s *site) allow(ctx context.Context, v page.Visitor, operation string) erro
 	if d := s.Limiter.Take(ctx, v.WorkspaceID, cmp.Or(costs[operation], 1)); !d.Allowed {
 		return &fault.Error{
 			Code: fault.RateLimited, Reason: string(d.Violated), RetryAfter: d.Wait,
-			Message: "This workspace has exceeded the requests of its plan. Wait a moment, then try again.",
+			Message: "This workspace has exceeded the requests of its plan. Try again in a few seconds.",
 		}
 	}
 	return nil
