@@ -82,3 +82,17 @@ func TestUndeliveredCallbackIsReplayed(t *testing.T) {
 		t.Error("a delivered callback is on the overview")
 	}
 }
+
+// A component marks secrets in its output. No page shows them.
+func TestSecretOutputsAreRedacted(t *testing.T) {
+	const module, secret = "GENERATE_AGE_ENCRYPTION", "AGE-SECRET-KEY"
+	p := pagetest.Start(t).SignIn(t, pagetest.Email)
+	id := p.Execute(pagetest.Object{"module": module, "input": pagetest.Object{}, "config": pagetest.Object{}, "waitForMs": 10000})
+	run := p.Run(p.Create("Keys", trigger, pagetest.Object{"id": "keys", "module": module}, respond), nil)
+	p.Wait(run, "data-final")
+	for _, path := range []string{p.Base + "/executions/" + id, run + "?component=keys"} {
+		if status, page := p.Get(path); status != 200 || strings.Contains(page, secret) || !strings.Contains(page, "[redacted]") {
+			t.Errorf("%s: %d, and the private key isn't redacted", path, status)
+		}
+	}
+}

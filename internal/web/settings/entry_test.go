@@ -68,3 +68,22 @@ func TestSignInFormExplainsAFailedLink(t *testing.T) {
 		}
 	}
 }
+
+// A person who opens a link to a page without a session gets to that page by signing in. No other
+// site can be the target.
+func TestSigningInLeadsToThePageThatWasOpened(t *testing.T) {
+	s := start(t)
+	send := s.browser(t)
+	if status, _, body := send(http.MethodGet, s.workspace, nil); status != 401 || !strings.Contains(body, `name="next" value="`+s.workspace+`"`) || strings.Contains(body, "Bearer") {
+		t.Errorf("without a session: %d", status)
+	}
+	for next, want := range map[string]string{
+		s.workspace: s.workspace, "/console/x/runs?status=FAILED": "/console/x/runs?status=FAILED", "": "/console",
+		"//evil.example": "/console", "https://evil.example/console/": "/console", "/docs": "/console",
+	} {
+		_, header, _ := send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}, "next": {next}})
+		if to := header.Get("Location"); to != want {
+			t.Errorf("next %q leads to %q, want %q", next, to, want)
+		}
+	}
+}
