@@ -31,18 +31,10 @@ const maxPageBytes = 2 << 20
 // List returns a page of the workspace's executions, newest first, without the stages of runs. It
 // returns INVALID_INPUT for an invalid cursor, an unknown module, and an empty period.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (page api.ComponentExecutionPage, err error) {
-	before, err := cursor.Before(p.Cursor)
-	if err == nil {
-		err = p.Created.Check()
+	if _, known := s.Modules.Lookup(p.Module); p.Module != "" && !known {
+		return page, fault.Invalid("/query/module", "%s", s.Modules.Unknown(p.Module))
 	}
-	if _, known := s.Modules.Lookup(p.Module); err == nil && p.Module != "" && !known {
-		err = fault.Invalid("/query/module", "%s", s.Modules.Unknown(p.Module))
-	}
-	if err != nil {
-		return page, err
-	}
-	least, before := p.Created.IDs(before)
-	ids, more, err := cursor.Search(p.Limit, before, func(before uuid.UUID, maxRows int32) ([]db.ExecutionWalkRow, error) {
+	ids, more, err := cursor.Search(p.Limit, p.Cursor, p.Created, func(least, before uuid.UUID, maxRows int32) ([]db.ExecutionWalkRow, error) {
 		return s.walk(ctx, p, db.ExecutionWalkParams{WorkspaceID: workspaceID, Before: before, Least: least, MaxRows: maxRows})
 	}, p.match)
 	if err != nil {

@@ -62,14 +62,23 @@ const (
 	maxSearch   = 500 * time.Millisecond
 )
 
-// Search returns the IDs of a page of at most limit items, newest first, of a list that skips rows. It
-// also returns the ID after which the next page starts, or uuid.Nil if this page is the last.
-// readFunc returns at most maxRows rows whose IDs are below before, newest first. matchFunc returns
-// the ID of a row, and whether the list has it. The page may have fewer items, or none, if nearly
-// all rows are skipped.
-func Search[Row any](limit int, before uuid.UUID, readFunc func(before uuid.UUID, maxRows int32) ([]Row, error), matchFunc func(Row) (uuid.UUID, bool)) (ids []uuid.UUID, more uuid.UUID, err error) {
+// Search returns the IDs of at most limit items of a list that skips rows, newest first, after the
+// cursor of the previous page. It also returns the ID after which the next page starts, or uuid.Nil if
+// this page is the last. readFunc returns at most maxRows rows with IDs from least on and below before,
+// newest first. matchFunc returns the ID of a row, and whether the list has it. The page may have fewer
+// items, or none, if nearly all rows are skipped. Search returns INVALID_INPUT for an invalid cursor and
+// for an empty period.
+func Search[Row any](limit int, after string, created Created, readFunc func(least, before uuid.UUID, maxRows int32) ([]Row, error), matchFunc func(Row) (uuid.UUID, bool)) (ids []uuid.UUID, more uuid.UUID, err error) {
+	before, err := Before(after)
+	if err == nil {
+		err = created.Check()
+	}
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	least, before := created.IDs(before)
 	for most, started := limit+1, time.Now(); ; most = maxSearched {
-		rows, err := readFunc(before, int32(most))
+		rows, err := readFunc(least, before, int32(most))
 		if err != nil {
 			return nil, uuid.Nil, err
 		}

@@ -190,7 +190,7 @@ var places = map[string]place{
 		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait"},
 		outside: []string{ids, pgx, river}, why: "runs, for API callers",
 	},
-	"internal/workflow/changes": {level: 8, inside: []string{"gen/", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/notify", "internal/platform/postgres"}, outside: []string{ids}, why: "which runs and executions change; IDs and states only"},
+	"internal/workflow/changes": {level: 8, inside: []string{"gen/", "internal/kit/cursor", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/notify", "internal/platform/postgres"}, outside: []string{ids}, why: "which runs and executions change; IDs and states only"},
 	"internal/workflow/hook": {
 		level:   9,
 		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},

@@ -176,7 +176,7 @@ func (o outline) row(id string, depth int) componentRow {
 	row.ComponentID = id
 	if o.plan != nil {
 		component, _ := o.plan.Component(id)
-		row.Module, row.Name = component.Module, cmp.Or(component.Name, id)
+		row.Module, row.Name = component.Module, nameOf(id, component.Name)
 	}
 	row.State = stateOf(row.ComponentSummary)
 	switch {

@@ -11,6 +11,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"path"
 
 	"github.com/google/uuid"
 
@@ -65,18 +66,18 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 	s.Handle("GET /console/{workspaceId}/executions", s.executions)
 	s.Handle("GET /console/{workspaceId}/executions/{executionId}", s.execution)
 	s.Handle("POST /console/{workspaceId}/executions/{executionId}/replay", s.replay)
-	s.Handle("GET /console/{workspaceId}/executions/{executionId}/replay", toExecution)
+	s.Handle("GET /console/{workspaceId}/executions/{executionId}/replay", toPage)
 	s.Handle("GET /console/{workspaceId}/runs", s.runs)
 	s.Handle("GET /console/{workspaceId}/runs/{runId}", s.run)
 	for path, action := range runActions {
 		s.Handle("POST /console/{workspaceId}/runs/{runId}/"+path, s.actOn(action))
-		s.Handle("GET /console/{workspaceId}/runs/{runId}/"+path, toRun)
+		s.Handle("GET /console/{workspaceId}/runs/{runId}/"+path, toPage)
 	}
 	s.Handle("GET /console/{workspaceId}/workflows", s.workflows)
 	s.Handle("GET /console/{workspaceId}/workflows/{workflowId}", s.workflow)
 	for path, action := range workflowActions {
 		s.Handle("POST /console/{workspaceId}/workflows/{workflowId}/"+path, s.actOnWorkflow(action))
-		s.Handle("GET /console/{workspaceId}/workflows/{workflowId}/"+path, toWorkflow)
+		s.Handle("GET /console/{workspaceId}/workflows/{workflowId}/"+path, toPage)
 	}
 	s.Handle("GET /console/{workspaceId}/playground", s.playground)
 	s.Handle("GET /console/{workspaceId}/playground/{module}", s.module)
@@ -102,6 +103,11 @@ func (s *site) allow(ctx context.Context, v page.Visitor, operation string) erro
 		}
 	}
 	return nil
+}
+
+// toPage redirects a GET of a form's address to the page with the form, whose address is the one above.
+func toPage(w http.ResponseWriter, r *http.Request) error {
+	return page.SeeOther(w, r, path.Dir(r.URL.EscapedPath()))
 }
 
 // home redirects to the overview of the person's first workspace, or to the sign-in form.

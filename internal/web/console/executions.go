@@ -2,8 +2,8 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -51,6 +51,9 @@ func (r executionRow) Took() time.Duration {
 
 // Live reports whether the execution is not finished.
 func (r executionRow) Live() bool { return !r.Status.Terminal() }
+
+// Shown returns JSON for reading.
+func (executionRow) Shown(value json.RawMessage) page.Text { return page.Readable(value) }
 
 // callbackState describes the callback of an execution.
 type callbackState struct {
@@ -191,9 +194,4 @@ func (s *site) replay(w http.ResponseWriter, r *http.Request) error {
 		return s.showExecution(ctx, w, r, v, err)
 	}
 	return page.SeeOther(w, r, executionAddress(v.WorkspaceID, id))
-}
-
-// toExecution redirects a GET of a form's address to the page with the form.
-func toExecution(w http.ResponseWriter, r *http.Request) error {
-	return page.SeeOther(w, r, "/console/"+url.PathEscape(r.PathValue("workspaceId"))+"/executions/"+url.PathEscape(r.PathValue("executionId")))
 }

@@ -29,7 +29,6 @@ type overviewPage struct {
 	Schedules []api.Schedule // the next ones
 	Credits   api.Credits
 	Latest    []runRow
-	Origin    string // of the service, for commands to copy
 }
 
 // undelivered is a callback that is not sent again.
@@ -59,7 +58,7 @@ func (s *site) overview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := overviewPage{Origin: s.Proxies.Origin(r)}
+	var p overviewPage
 	if p.Frame, err = s.Frame(ctx, v, "overview", "Overview"); err != nil {
 		return err
 	}

@@ -45,30 +45,14 @@ type modulePage struct {
 	Repeat        string
 	Input, Config *form.Form
 	NewCall       uuid.UUID // makes resubmitting the form harmless
-	Result        *resultView
+	Result        *executionRow
 	Body          string // of the call, without secrets
 	Secrets       bool   // the call has secrets, which Body doesn't have
 	Programs      []portal.Program
 }
 
-// resultView is the result of a call.
-type resultView struct {
-	api.ComponentExecution
-	Failure  failure
-	Address  string // of the execution's page
-	Redacted bool   // the output has secrets
-}
-
-// Shown returns JSON for reading.
-func (resultView) Shown(value json.RawMessage) page.Text { return page.Readable(value) }
-
-// Took returns how long the execution took, or has taken so far.
-func (v resultView) Took() time.Duration {
-	if v.Status.Terminal() {
-		return v.UpdatedAt.Std().Sub(v.CreatedAt.Std())
-	}
-	return time.Since(v.CreatedAt.Std())
-}
+// Redacts reports whether the output of the module has secrets, which the page doesn't show.
+func (p modulePage) Redacts() bool { return len(secretsIn(p.Module, "/output")) > 0 }
 
 // callable reports whether a module can be called on its own.
 func callable(c api.Component) bool {
@@ -131,14 +115,11 @@ func (s *site) modulePage(ctx context.Context, r *http.Request, v page.Visitor) 
 	}
 	p.Address = p.Base() + "/playground/" + p.Module.Module
 	p.Price, p.Effect, p.Repeat = catalog.PriceInWords(p.Module), catalog.EffectInWords(p.Module.Effect), catalog.RepeatInWords(p.Module.Repeat)
-	p.Input = form.Of("/input", p.Module.Input, p.secrets("/input"))
-	p.Config = form.Of("/config", p.Module.Config, p.secrets("/config"))
+	p.Input = form.Of("/input", p.Module.Input, secretsIn(p.Module, "/input"))
+	p.Config = form.Of("/config", p.Module.Config, secretsIn(p.Module, "/config"))
 	p.NewCall, err = uuid.NewV7()
 	return p, err
 }
-
-// secrets returns the places of secrets in a part of the call or in the output.
-func (p modulePage) secrets(part string) []string { return secretsIn(p.Module, part) }
 
 // secretsIn returns the places of secrets in a part of a module's call or in its output.
 func secretsIn(m api.Component, part string) (paths []string) {
@@ -223,12 +204,7 @@ func (s *site) submit(ctx context.Context, p *modulePage, params execution.Submi
 	if err != nil {
 		return err
 	}
-	record := submitted.Record
-	secrets := p.secrets("/output")
-	record.Output = component.Redact(record.Output, secrets)
-	p.Result = &resultView{
-		ComponentExecution: record, Failure: failureOf(record.Error), Redacted: len(secrets) > 0,
-		Address: p.Base() + "/executions/" + record.ID.String(),
-	}
+	submitted.Record.Output = s.hide(p.Module.Module, submitted.Record.Output)
+	p.Result = new(executionRowOf(params.WorkspaceID, submitted.Record))
 	return nil
 }

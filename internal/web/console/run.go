@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -34,7 +33,6 @@ type runPage struct {
 	Log        []logRow
 	MoreLog    bool
 	NewRun     uuid.UUID // makes resubmitting the form for a rerun harmless
-	Origin     string    // of the service, for commands to copy
 	FailedAt   string    // name of the component that failed first, which the page shows by default
 	RerunOf    string    // ID of the run that this one repeats; may be empty
 	StorageFee credit.Amount
@@ -72,11 +70,6 @@ func (s *site) run(w http.ResponseWriter, r *http.Request) error {
 	return s.showRun(ctx, w, r, v, nil)
 }
 
-// toRun redirects a GET of a form's address to the page with the form.
-func toRun(w http.ResponseWriter, r *http.Request) error {
-	return page.SeeOther(w, r, "/console/"+url.PathEscape(r.PathValue("workspaceId"))+"/runs/"+url.PathEscape(r.PathValue("runId")))
-}
-
 // showRun renders the page of a run, with the error of a form.
 func (s *site) showRun(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor, rejected error) error {
 	key, err := runKey(r, v)
@@ -91,7 +84,6 @@ func (s *site) showRun(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if err != nil {
 		return err
 	}
-	p.Origin = s.Proxies.Origin(r)
 	choice, err := s.choose(ctx, key, overview, r.URL.Query())
 	if err != nil {
 		return err

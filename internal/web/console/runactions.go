@@ -60,12 +60,12 @@ func signal(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid
 	if _, object := value.(map[string]any); err != nil || !object {
 		return key.ID, fault.New(fault.InvalidInput, "The payload must be a JSON object, such as {\"approved\": true}.")
 	}
-	overview, err := s.Runs.Overview(ctx, key, everyWorkflow{})
+	awaited, err := s.Runs.Awaited(ctx, key)
 	if err != nil {
 		return key.ID, err
 	}
 	name := r.PostFormValue("name")
-	if !slices.Contains(overview.Awaited, name) {
+	if !slices.Contains(awaited, name) {
 		return key.ID, fault.New(fault.Conflict, "The run does not wait for the signal %q any more.", name)
 	}
 	_, err = s.Runs.Signal(ctx, key, everyWorkflow{}, name, []byte(payload))

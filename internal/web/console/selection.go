@@ -139,7 +139,7 @@ func (s *site) selected(ctx context.Context, key notify.Key, overview run.Overvi
 	members := []string{chosen.component}
 	if plan := overview.Plan; plan != nil {
 		component, module := plan.Component(chosen.component)
-		shown.Name, shown.Module, shown.Sources = nameOf(component), component.Module, plan.Sources(component.ID)
+		shown.Name, shown.Module, shown.Sources = nameOf(component.ID, component.Name), component.Module, plan.Sources(component.ID)
 		definition, err := s.Workflows.Get(ctx, key.WorkspaceID, overview.Run.WorkflowID, &overview.Run.WorkflowVersion)
 		if err != nil {
 			return nil, err
@@ -205,7 +205,7 @@ func (s *site) stages(ctx context.Context, key notify.Key, shown *selection, com
 	if shown.Item != nil {
 		limit = maxMembers
 	}
-	page, err := s.Runs.StagePage(ctx, key, everyWorkflow{}, run.ListParams{
+	page, err := s.Runs.StagePage(ctx, key, everyWorkflow{}, run.StageParams{
 		Limit: limit, Components: components, Iteration: chosen.item, StageID: chosen.stage,
 	})
 	if err != nil {
@@ -269,11 +269,12 @@ func stageState(stage api.RunStage, waits bool) string {
 	return strings.ToLower(string(stage.Status))
 }
 
-func nameOf(c graph.Component) string {
-	if c.Name == "" {
-		return c.ID
+// nameOf returns the name of a component, or its ID if the name is blank.
+func nameOf(id, name string) string {
+	if strings.TrimSpace(name) == "" {
+		return id
 	}
-	return c.Name
+	return name
 }
 
 // depthOf returns the number of loops around a component.

@@ -32,13 +32,11 @@ const recentRuns = 100
 // workflowsPage is the data of the page with the workflows of a workspace.
 type workflowsPage struct {
 	page.Frame
-	Status    api.WorkflowStatus // of the filter; empty: all except archived
+	Filter    filter // without a status: all workflows except archived ones
+	Statuses  []api.WorkflowStatus
 	Workflows []workflowRow
 	Next      string // address of the next page; empty: this is the last page
 }
-
-// Statuses returns the values of the filter.
-func (workflowsPage) Statuses() []api.WorkflowStatus { return workflowStatuses }
 
 var workflowStatuses = []api.WorkflowStatus{api.WorkflowStatusACTIVE, api.WorkflowStatusPAUSED, api.WorkflowStatusARCHIVED}
 
@@ -55,15 +53,15 @@ func (s *site) workflows(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	query := r.URL.Query()
-	p := workflowsPage{Status: api.WorkflowStatus(query.Get("status"))}
-	if p.Status != "" && !slices.Contains(workflowStatuses, p.Status) {
-		return fault.New(fault.InvalidInput, "There is no workflow status %q.", p.Status)
+	p := workflowsPage{Filter: filterOf(r, page.Base(v.WorkspaceID)+"/workflows", "status"), Statuses: workflowStatuses}
+	params := workflow.ListParams{Limit: listedWorkflows, Cursor: r.URL.Query().Get("cursor"), Status: api.WorkflowStatus(p.Filter.Get("status"))}
+	if params.Status != "" && !slices.Contains(workflowStatuses, params.Status) {
+		return fault.New(fault.InvalidInput, "There is no workflow status %q.", params.Status)
 	}
 	if p.Frame, err = s.Frame(ctx, v, "workflows", "Workflows"); err != nil {
 		return err
 	}
-	listed, err := s.Workflows.List(ctx, v.WorkspaceID, workflow.ListParams{Limit: listedWorkflows, Cursor: query.Get("cursor"), Status: p.Status})
+	listed, err := s.Workflows.List(ctx, v.WorkspaceID, params)
 	if err != nil {
 		return err
 	}
@@ -82,10 +80,7 @@ func (s *site) workflows(w http.ResponseWriter, r *http.Request) error {
 			WorkflowSummary: one, Address: workflowAddress(v.WorkspaceID, one.ID), Runs: p.Base() + "/runs?workflow=" + one.ID.String(), Last: last[one.ID],
 		})
 	}
-	if listed.NextCursor != nil {
-		query.Set("cursor", *listed.NextCursor)
-		p.Next = p.Base() + "/workflows?" + query.Encode()
-	}
+	p.Next = p.Filter.next(listed.NextCursor)
 	s.Render(w, http.StatusOK, "workflows", p)
 	return nil
 }
@@ -118,6 +113,9 @@ type warningRow struct {
 	api.WorkflowWarning
 	Component, Address string // empty: the warning is about the workflow
 }
+
+// Title returns the name of the selected component.
+func (l literal) Title() string { return nameOf(l.ID, l.Name) }
 
 // literal is a component in a definition.
 type literal struct {
@@ -232,15 +230,13 @@ func (p *workflowPage) draw(known workflow.Outline, query url.Values) error {
 	if err := json.Unmarshal(p.Workflow.Components, &all); err != nil {
 		return err
 	}
-	o := outline{address: p.Address, plan: known.Plan, choice: choice{component: query.Get("component")}, warned: map[string]bool{}, definition: true}
-	if p.Old() {
-		o.version = p.Version
-	}
+	o := p.outline()
+	o.plan, o.choice, o.warned = known.Plan, choice{component: query.Get("component")}, map[string]bool{}
 	for _, one := range known.Warnings {
 		row := warningRow{WorkflowWarning: one}
 		if tokens := fault.Tokens(one.Pointer); len(tokens) > 1 && tokens[0] == "components" {
 			if at, err := strconv.Atoi(tokens[1]); err == nil && at < len(all) {
-				row.Component, o.warned[all[at].ID] = nameOf(graph.Component{ID: all[at].ID, Name: all[at].Name}), true
+				row.Component, o.warned[all[at].ID] = nameOf(all[at].ID, all[at].Name), true
 				row.Address = o.addressOf(all[at].ID)
 				row.Message = strings.TrimPrefix(row.Message, fmt.Sprintf("component %q: ", all[at].ID))
 			}
@@ -272,18 +268,13 @@ func (p *workflowPage) draw(known workflow.Outline, query url.Values) error {
 }
 
 // At returns the address of a component on this page.
-func (p workflowPage) At(component string) string {
-	o := outline{address: p.Address}
+func (p workflowPage) At(component string) string { return p.outline().addressOf(component) }
+
+// outline returns the outline of the version without its components.
+func (p workflowPage) outline() outline {
+	o := outline{address: p.Address, definition: true}
 	if p.Old() {
 		o.version = p.Version
 	}
-	return o.addressOf(component)
-}
-
-// Title returns the name of the selected component.
-func (l literal) Title() string {
-	if strings.TrimSpace(l.Name) == "" {
-		return l.ID
-	}
-	return l.Name
+	return o
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
-	"net/url"
 
 	"github.com/google/uuid"
 
@@ -56,11 +55,6 @@ func (s *site) actOnWorkflow(a workflowAction) func(http.ResponseWriter, *http.R
 		}
 		return page.SeeOther(w, r, shown)
 	}
-}
-
-// toWorkflow redirects a GET of a form's address to the page with the form.
-func toWorkflow(w http.ResponseWriter, r *http.Request) error {
-	return page.SeeOther(w, r, "/console/"+url.PathEscape(r.PathValue("workspaceId"))+"/workflows/"+url.PathEscape(r.PathValue("workflowId")))
 }
 
 // errUnreadable rejects a form with values that cannot be read.

@@ -155,7 +155,7 @@ func afterOf(p api.StreamWorkflowRunParams) *int64 {
 // ListRunStages returns one page of a run's stages.
 func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
 	page, err := s.Runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
-		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
+		run.StageParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
 	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -105,7 +106,7 @@ func (s *Service) run(ctx context.Context, f *feed) {
 		case <-ctx.Done():
 			return
 		case <-find.C:
-			after = firstID(time.Now().Add(-newest))
+			after = cursor.LeastID(time.Now().Add(-newest))
 		case <-f.changed.C():
 		}
 		ids, missed := f.changed.Take()
@@ -130,7 +131,7 @@ func (s *Service) read(ctx context.Context, f *feed, ids []uuid.UUID, after uuid
 	if err != nil {
 		return nil, false, err
 	}
-	fresh, all := firstID(time.Now().Add(-2*newest)), true
+	fresh, all := cursor.LeastID(time.Now().Add(-2*newest)), true
 	maps.DeleteFunc(f.sent, func(id uuid.UUID, _ api.WorkspaceEvent) bool { return bytes.Compare(id[:], fresh[:]) < 0 })
 	for _, row := range rows {
 		all = all && !row.Truncated
@@ -154,13 +155,4 @@ func (s *Service) distribute(f *feed, events []api.WorkspaceEvent, missed bool) 
 	for one := range f.streams {
 		one.add(events, missed)
 	}
-}
-
-// firstID returns the lowest UUIDv7 of a time.
-func firstID(at time.Time) (id uuid.UUID) {
-	ms := at.UnixMilli()
-	for i := range 6 {
-		id[i] = byte(ms >> (8 * (5 - i)))
-	}
-	return id
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
@@ -61,7 +62,7 @@ func TestASlowReaderGetsTheLatestStatusOfEachID(t *testing.T) {
 func TestFirstIDIsTheLowestOfItsTime(t *testing.T) {
 	id := uuid.Must(uuid.NewV7())
 	at := time.Unix(id.Time().UnixTime())
-	before, after := firstID(at.Truncate(time.Millisecond)), firstID(at.Add(time.Millisecond))
+	before, after := cursor.LeastID(at.Truncate(time.Millisecond)), cursor.LeastID(at.Add(time.Millisecond))
 	if before.String() > id.String() || after.String() <= id.String() {
 		t.Errorf("%s is not between %s and %s", id, before, after)
 	}

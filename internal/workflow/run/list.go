@@ -24,25 +24,12 @@ type ListParams struct {
 	Status  status.Run // empty: all
 	Trigger string     // API, SCHEDULE, WEBHOOK or RUN; empty: all
 	Created cursor.Created
-
-	// Filters of stages.
-	StageID    *uuid.UUID // only this stage; nil: all
-	Components []string   // only stages of these components; nil: all
-	Iteration  []int32    // only stages whose iteration starts with it; nil: all
 }
 
 // List returns a page of the workspace's runs, newest first. It returns INVALID_INPUT for an
 // invalid cursor and for an empty period.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (page api.WorkflowRunPage, err error) {
-	before, err := cursor.Before(p.Cursor)
-	if err == nil {
-		err = p.Created.Check()
-	}
-	if err != nil {
-		return page, err
-	}
-	least, before := p.Created.IDs(before)
-	ids, more, err := cursor.Search(p.Limit, before, func(before uuid.UUID, maxRows int32) ([]db.RunWalkRow, error) {
+	ids, more, err := cursor.Search(p.Limit, p.Cursor, p.Created, func(least, before uuid.UUID, maxRows int32) ([]db.RunWalkRow, error) {
 		return s.walk(ctx, p, db.RunWalkParams{WorkspaceID: workspaceID, Before: before, Least: least, MaxRows: maxRows})
 	}, p.match)
 	if err != nil {

@@ -83,7 +83,7 @@ func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most
 func (n *node) paged(t *testing.T, key notify.Key) (count int) {
 	t.Helper()
 	var last uuid.UUID
-	for p := (run.ListParams{Limit: 100}); ; {
+	for p := (run.StageParams{Limit: 100}); ; {
 		page, err := n.runs.StagePage(n.ctx, key, anyone{}, p)
 		if err != nil {
 			t.Error(err)

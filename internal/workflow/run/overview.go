@@ -60,7 +60,7 @@ func (s *Service) Overview(ctx context.Context, key notify.Key, access Access) (
 		})
 	}
 	if !o.Run.Status.Terminal() {
-		o.Awaited, err = s.awaited(ctx, key)
+		o.Awaited, err = s.Awaited(ctx, key)
 	}
 	return o, err
 }
@@ -114,12 +114,15 @@ func (s *Service) Activity(ctx context.Context, workspaceID uuid.UUID, since tim
 		return a, fmt.Errorf("count the unfinished runs: %w", err)
 	}
 	if a.Live = live.Live; a.Live > 0 {
-		oldest, err := s.Get(ctx, notify.Key{WorkspaceID: workspaceID, ID: live.Oldest}, anyWorkflow{})
-		if err == nil {
-			a.Oldest = &oldest
-		} else if fault.CodeOf(err) != fault.NotFound { // deleted meanwhile
+		row, err := s.get(ctx, notify.Key{WorkspaceID: workspaceID, ID: live.Oldest})
+		if err != nil {
 			return a, err
 		}
+		oldest, err := s.record(ctx, workspaceID, row)
+		if err != nil {
+			return a, err
+		}
+		a.Oldest = &oldest
 	}
 	least, _ := cursor.Created{After: &since}.IDs(uuid.Max)
 	rows, err := db.New().RunCountFailures(ctx, s.API, db.RunCountFailuresParams{WorkspaceID: workspaceID, Least: least, Since: since, MaxWalked: MaxCounted, MaxRows: maxCodes})
@@ -131,8 +134,3 @@ func (s *Service) Activity(ctx context.Context, workspaceID uuid.UUID, since tim
 	}
 	return a, nil
 }
-
-// anyWorkflow is the access of a caller that sees the whole workspace.
-type anyWorkflow struct{}
-
-func (anyWorkflow) MayUse(uuid.UUID) bool { return true }

@@ -170,8 +170,17 @@ func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunS
 	}
 }
 
+// StageParams selects a page of a run's stages.
+type StageParams struct {
+	Limit      int
+	Cursor     string
+	StageID    *uuid.UUID // only this stage; nil: all
+	Components []string   // only stages of these components; nil: all
+	Iteration  []int32    // only stages whose iteration starts with it; nil: all
+}
+
 // StagePage returns a page of a run's stages, in the order in which they were created.
-func (s *Service) StagePage(ctx context.Context, key notify.Key, access Access, p ListParams) (page api.RunStagePage, err error) {
+func (s *Service) StagePage(ctx context.Context, key notify.Key, access Access, p StageParams) (page api.RunStagePage, err error) {
 	var after uuid.UUID
 	if p.Cursor != "" {
 		place, err := cursor.Decode(p.Cursor, len(after))

@@ -368,7 +368,7 @@ func TestTriggerStageHidesSecretInputs(t *testing.T) {
 			if taken := string(stages["takes@[]"].Output); c.output == "key" && taken != `{"result":"`+secret+`"}` {
 				t.Errorf("%s: what takes the secret %sgave %s", c.module, again, taken)
 			}
-			page, err := n.runs.StagePage(n.ctx, notify.Key{WorkspaceID: n.workspace, ID: got.ID}, anyone{}, run.ListParams{Limit: 100})
+			page, err := n.runs.StagePage(n.ctx, notify.Key{WorkspaceID: n.workspace, ID: got.ID}, anyone{}, run.StageParams{Limit: 100})
 			if err != nil || len(page.Data) != 2 || string(page.Data[0].Output) != start {
 				t.Errorf("%s: a page of stages %shas %s, %v", c.module, again, page.Data[0].Output, err)
 			}

@@ -36,7 +36,7 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, nam
 	if err != nil {
 		return api.RunSignal{}, err
 	}
-	awaited, err := s.awaited(ctx, key)
+	awaited, err := s.Awaited(ctx, key)
 	if err != nil {
 		return api.RunSignal{}, err
 	}
@@ -64,8 +64,8 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, nam
 	}, nil
 }
 
-// awaited returns the names of the signals that a run waits for.
-func (s *Service) awaited(ctx context.Context, key notify.Key) ([]string, error) {
+// Awaited returns the names of the signals that a run waits for. The caller has checked the access.
+func (s *Service) Awaited(ctx context.Context, key notify.Key) ([]string, error) {
 	names, err := db.New().StageListAwaitedSignals(ctx, s.API, db.StageListAwaitedSignalsParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: maxAwaited})
 	if err != nil {
 		return nil, fmt.Errorf("list the signals that a run waits for: %w", err)

@@ -59,7 +59,7 @@ func (n *node) shows(t *testing.T, key notify.Key, whole api.WorkflowRun, stages
 			t.Errorf("%s: without its output it is %s, but was %s", why, inJSON(t, got), inJSON(t, whole))
 		}
 	}
-	page, err := n.runs.StagePage(n.ctx, key, anyone{}, run.ListParams{Limit: 10})
+	page, err := n.runs.StagePage(n.ctx, key, anyone{}, run.StageParams{Limit: 10})
 	if err != nil || len(page.Data) != len(stages) {
 		t.Fatalf("%s: a page has %d stages, %v", why, len(page.Data), err)
 	}
