@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 )
 
 // configurer is implemented by modules with rules for their config that a schema can't express.
@@ -24,9 +24,9 @@ type wholeChecker interface {
 
 // CheckLiterals returns all faults of an incomplete call, with pointers below /input or /config.
 // bound are the inputs, by name or dotted path, that receive their values at run time. Strings with
-// environment variables are incomplete, too: the final value is a string, or possibly a number if
-// the string consists only of a variable.
-func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []fault.Detail {
+// references are incomplete, too: the final value is a string, or possibly of another type if
+// the string consists of one reference. known reports whether a name in an expression starts a path.
+func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string, known func(name string) bool) []fault.Detail {
 	paths := make([][]string, len(bound))
 	for i, path := range bound {
 		paths[i] = strings.Split(path, ".")
@@ -39,11 +39,16 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []f
 			configured = append(configured, detail)
 		}
 	}
+	if check := e.Flow().Expressions; check != nil && len(configured) == 0 {
+		for _, detail := range check(config, known) {
+			detail.Pointer = "/config" + detail.Pointer
+			configured = append(configured, detail)
+		}
+	}
 	if module, ok := e.module.(wholeChecker); ok && len(details)+len(configured) == 0 {
 		details = module.CheckWhole(input, config, bound)
 	}
-	named := append(envref.Faults("/input", input), envref.Faults("/config", config)...)
-	return slices.Concat(details, configured, named)
+	return slices.Concat(details, configured)
 }
 
 // faults is like check and returns an error of check as a fault, too.
@@ -77,11 +82,11 @@ func hasPrefix(path, with []string) bool {
 	return len(path) >= len(with) && slices.Equal(path[:len(with)], with)
 }
 
-// open reports whether a value contains an environment variable.
+// open reports whether a value contains a reference.
 func open(value any) bool {
 	switch value := value.(type) {
 	case string:
-		return envref.In(value)
+		return reference.In(value)
 	case []any:
 		return slices.ContainsFunc(value, open)
 	case map[string]any:

@@ -6,8 +6,8 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
-	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
@@ -118,7 +118,7 @@ func until(text *string, now time.Time) (time.Time, error) {
 
 func checkTimestamp(config json.RawMessage) []fault.Detail {
 	var c due
-	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || envref.In(*c.Timestamp) {
+	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || reference.In(*c.Timestamp) {
 		return nil
 	}
 	if _, err := timestamp.Parse(*c.Timestamp); err != nil {
