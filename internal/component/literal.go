@@ -33,14 +33,8 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string, kno
 	}
 	details := e.input.later(paths).faults("/input", input)
 	configured := e.config.later(nil).faults("/config", config)
-	if module, ok := e.module.(configurer); ok && len(configured) == 0 {
-		for _, detail := range module.CheckConfig(config) {
-			detail.Pointer = "/config" + detail.Pointer
-			configured = append(configured, detail)
-		}
-	}
-	if check := e.Flow().Expressions; check != nil && len(configured) == 0 {
-		for _, detail := range check(config, known) {
+	if len(configured) == 0 {
+		for _, detail := range e.checkConfig(config, known) {
 			detail.Pointer = "/config" + detail.Pointer
 			configured = append(configured, detail)
 		}
@@ -49,6 +43,17 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string, kno
 		details = module.CheckWhole(input, config, bound)
 	}
 	return slices.Concat(details, configured)
+}
+
+// checkConfig returns the faults of a config that its schema can't express, with pointers into the config.
+func (e *Entry) checkConfig(config json.RawMessage, known func(name string) bool) (details []fault.Detail) {
+	if module, ok := e.module.(configurer); ok {
+		details = module.CheckConfig(config)
+	}
+	if check := e.Flow().Expressions; check != nil {
+		details = append(details, check(config, known)...)
+	}
+	return details
 }
 
 // faults is like check and returns an error of check as a fault, too.

@@ -57,18 +57,21 @@ func Replace(text string, with func(name string) string) string {
 	})
 }
 
-// scheme matches the name of an authentication scheme (RFC 9110 part 11.1) before a reference.
-var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z-]* $`)
+// opening matches what may precede the references of a string without a secret: the name of an
+// authentication scheme (RFC 9110 part 11.1), or of a cookie.
+var opening = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,15} |[A-Za-z0-9_-]{1,40}=)$`)
 
-// Alone reports whether a string consists of references, and therefore contains no secret. The
-// name of an authentication scheme may precede the references.
+// Alone reports whether a string consists of references without string literals, and therefore contains
+// no secret. The name of an authentication scheme or of a cookie may precede the references.
 func Alone(text string) bool {
-	first := reference.FindStringIndex(text)
-	if first == nil || reference.ReplaceAllString(text[first[0]:], "") != "" {
+	parts, err := references.Parse(text)
+	if err != nil {
 		return false
 	}
-	before := text[:first[0]]
-	return before == "" || len(before) <= 17 && scheme.MatchString(before)
+	if !parts[0].IsCode && len(parts) > 1 && opening.MatchString(parts[0].Text) {
+		parts = parts[1:]
+	}
+	return !slices.ContainsFunc(parts, func(part references.Part) bool { return !part.IsCode || strings.ContainsAny(part.Text, "\"'`") })
 }
 
 // inReference matches a variable in an expression.
@@ -166,15 +169,10 @@ func (u *Unknown) Error() string { return fmt.Sprintf("there is no environment v
 // ErrTooLarge means that the values exceed 1 MiB in total.
 var ErrTooLarge = errors.New("the values of the environment variables exceed 1 MiB in total")
 
-// Resolve replaces the references in a JSON document. pointer is the JSON pointer of the document.
-// It returns an *Unknown for the first variable without a value. A document without references is
-// returned unchanged.
-func (v Values) Resolve(pointer string, data json.RawMessage) (json.RawMessage, error) {
-	return v.ResolveAs(pointer, data, data)
-}
-
-// ResolveAs is Resolve for a document that an author wrote and into which other values were inserted
-// later. It replaces references only in strings that still have the author's value.
+// ResolveAs replaces the references in a JSON document that an author wrote, and into which other values
+// may have been inserted later: only in strings that still have the author's value. pointer is the JSON
+// pointer of the document. ResolveAs returns an *Unknown for the first variable without a value. A
+// document without references is returned unchanged.
 func (v Values) ResolveAs(pointer string, data, written json.RawMessage) (json.RawMessage, error) {
 	if len(Names(written)) == 0 {
 		return data, nil
