@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -142,6 +143,9 @@ func literalSchema(value any) any {
 	case bool:
 		return map[string]any{"type": "boolean"}
 	case string:
+		if _, whole := reference.Whole(value); whole {
+			return true // a reference keeps the type of its value
+		}
 		return map[string]any{"type": "string"}
 	}
 	return map[string]any{"type": "number"}
