@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/reference"
@@ -115,7 +116,9 @@ const notHere = "; references in double braces are evaluated only in the literal
 func (s shape) detail(pointer string, root any, v jsonschema.Violation) (fault.Detail, bool) {
 	text, _ := inside(root, v.At).(string)
 	namesVariable := !v.Presence && reference.In(text)
-	byName := v.Presence || namesVariable && v.Allowed != 0 && !v.Allowed.AllowsText()
+	_, anyType := reference.Whole(text)
+	anyType = anyType && !envref.All(text) // a variable is a string, or a number
+	byName := v.Presence || namesVariable && !anyType && v.Allowed != 0 && !v.Allowed.AllowsText()
 	if s.excusedFunc != nil && s.excusedFunc(root, v.At, byName) {
 		return fault.Detail{}, false
 	}

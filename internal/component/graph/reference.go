@@ -236,7 +236,7 @@ func (c *compiler) named(u use) {
 		}
 	case reference.Run:
 		if len(u.Segments) == 0 || u.Segments[0] != "metadata" && !slices.Contains(RunFields, name) {
-			fail("run has no field %s; its fields are %s", quote(name), listing(RunFields))
+			fail("run has no field %s; its fields are %s", quote(name), strings.Join(RunFields, ", "))
 			return
 		}
 		n.aboutRun = true
@@ -280,7 +280,7 @@ func (c *compiler) connectPath(u use) {
 	case failure && inside:
 		c.fault(u.pointer, CodeUnknownOutput, "inside its body, the FOR_EACH %s has no error yet", quote(u.Root))
 		return
-	case second == u.node:
+	case first == second && second == u.node:
 		c.fault(u.pointer, CodeCycle, "the FOR_EACH %s refers to %s, which is in its own body", quote(receiver.component.ID), quote(u.Root))
 		return
 	}

@@ -144,7 +144,7 @@ var places = map[string]place{
 	"internal/component/graph":      {level: 5, inside: []string{"internal/component/expression", "internal/component/template", "internal/kit/envref", "internal/kit/reference", "internal/kit/spelling", "internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
 	"internal/component/expression": {level: 3, inside: []string{"internal/kit/envref", "internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
 	"internal/component": {
-		level: 6, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/reference", "internal/kit/spelling", "internal/platform/budget"},
+		level: 6, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref", "internal/kit/reference", "internal/kit/spelling", "internal/platform/budget"},
 		outside: []string{ids}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/component/componenttest":       {level: 7, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson"}, outside: []string{ids}, why: "tests that every module must pass", tests: true},
