@@ -84,7 +84,10 @@ func read(client *http.Client, request *http.Request) (Answer, error) {
 	}
 	defer response.Body.Close()
 	answer := Answer{Status: response.StatusCode, Header: response.Header}
-	answer.Body, err = io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
+	if err == nil {
+		answer.Body = body
+	}
 	return answer, err
 }
 
