@@ -16,7 +16,7 @@ func (g *Guard) dialPlain(ctx context.Context, _, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	return &observed{Conn: conn}, nil
+	return observe(conn, false), nil
 }
 
 func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
@@ -42,7 +42,7 @@ func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error
 		conn.Close()
 		return nil, &handshakeError{err: err, demanded: demanded}
 	}
-	return &observed{Conn: secured, demanded: demanded}, nil
+	return observe(secured, demanded), nil
 }
 
 // dial resolves the name once, rejects the target if any of its addresses isn't allowed, and

@@ -139,21 +139,43 @@ type observed struct {
 	net.Conn
 	demanded      bool // the server requested a client certificate
 	read, written atomic.Int64
+	over          chan struct{} // closed when nothing more can be read
+	stop          sync.Once
+}
+
+func observe(conn net.Conn, demanded bool) *observed {
+	return &observed{Conn: conn, demanded: demanded, over: make(chan struct{})}
+}
+
+func (c *observed) end() { c.stop.Do(func() { close(c.over) }) }
+
+func (c *observed) Close() error {
+	c.end()
+	return c.Conn.Close()
 }
 
 func (c *observed) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.read.Add(int64(n))
+	if err != nil {
+		c.end()
+	}
 	if alert := alertOf(err); alert != "" {
 		err = &alertError{err: err, alert: alert, demanded: c.demanded}
 	}
 	return n, err
 }
 
+// Write writes to the connection. If that fails, it returns only once nothing more can be read: a server
+// may answer a request before it has read all of it, and net/http drops the response if the write fails
+// first.
 func (c *observed) Write(p []byte) (int, error) {
 	c.written.Add(1) // before the write, because the response may arrive before Write returns
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n) - 1)
+	if err != nil {
+		<-c.over
+	}
 	return n, err
 }
 

@@ -59,6 +59,25 @@ func anyBehavior(random *rand.Rand) behavior {
 	return b
 }
 
+// A server may answer before it has read a request, and close the connection while the request is still
+// being written.
+func TestAnAnswerBeforeTheEndOfTheRequestIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	bench := componenttest.New(t, Modules(loopback(t))...)
+	large := strings.Repeat("a", 8<<20)
+	for name, text := range map[string]string{
+		"complete": "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}", "cut": "HTTP/1.1 413 Too Large\r\nContent-Length: 9\r\n\r\n{}", "bad": "canary\r\n",
+	} {
+		for range waittest.Size(3, 100) {
+			peer := egresstest.Hasty(t, text)
+			output, failed := run(t, bench, object{"body": large}, object{"apiUrl": peer.URL, "method": "POST"})
+			if peer.Asked["POST"].Load() != 1 || failed == nil && output["status"] != 413.0 || failed != nil && (name == "complete" || failed.Retryable) {
+				t.Fatalf("%s: %.100v, %v %s", name, output, failed, details(failed))
+			}
+		}
+	}
+}
+
 // Whatever a server does, a call that isn't safe to repeat is sent again only if no byte of a response
 // arrived, or after a complete response whose status is retryable.
 func TestAnUnsafeCallIsRepeatedOnlyIfItWasNotAnswered(t *testing.T) {

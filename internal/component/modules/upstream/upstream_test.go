@@ -151,3 +151,21 @@ func TestBusyProcessIsATemporaryFailure(t *testing.T) {
 		t.Errorf("got %v", failed)
 	}
 }
+
+// A secret that equals one of Weft's words doesn't hide what was sent and what was wrong.
+func TestSecretsDoNotHideWhatWasSent(t *testing.T) {
+	for _, reason := range []string{
+		egress.ReasonCertificateName, egress.ReasonCertificateExpired, egress.ReasonCertificateIssuer, egress.ReasonCertificate,
+		egress.ReasonClientCertificate, egress.ReasonPlainHTTP, egress.ReasonNotTLS, egress.ReasonTLSVersion, egress.ReasonTLSName,
+		egress.ReasonTLSAlert, egress.ReasonTLSProtocol, egress.ReasonHandshakeClosed, egress.ReasonUnanswered, egress.ReasonCutOff,
+		egress.ReasonNotHTTP, egress.ReasonHeader, egress.ReasonLength, egress.ReasonTransferCoding, egress.ReasonChunk,
+		egress.ReasonOther, egress.ReasonContentCoding, egress.ReasonGzip, egress.ReasonLocation, egress.ReasonCharset,
+		egress.ReasonMapping, egress.ReasonStorage, egress.ReasonJSONRPC,
+	} {
+		details := `{"class":"connection","reason":"` + reason + `","sent":"unknown"}`
+		got := component.NewRedactor(reason, "unknown", "connection").JSON([]byte(details))
+		if string(got) != details || egress.Words(reason) == "" {
+			t.Errorf("%s: %s", reason, got)
+		}
+	}
+}

@@ -41,6 +41,19 @@ func Answering(t testing.TB, answer func(*http.Request) (text string, hang bool)
 	return newPeer(t, "http", func(p *Peer, conn net.Conn) { p.answer(conn, answer) })
 }
 
+// Hasty starts a server that reads only the headers of each request, writes text and resets the
+// connection.
+func Hasty(t testing.TB, text string) *Peer {
+	return newPeer(t, "http", func(p *Peer, conn net.Conn) {
+		request, err := http.ReadRequest(bufio.NewReader(conn))
+		if err != nil {
+			return
+		}
+		p.Asked[request.Method].Add(1)
+		_, _ = io.WriteString(conn, text)
+	})
+}
+
 func (p *Peer) answer(conn net.Conn, answer func(*http.Request) (string, bool)) {
 	request, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {
