@@ -79,8 +79,8 @@ const hidden = `SELECT c.oid::regclass::text FROM pg_class c
 				AND EXISTS (SELECT FROM unnest(polroles) r WHERE r = 0 OR pg_has_role(r, 'USAGE'))) p)
 	ORDER BY 1`
 
-// tables lists the tables with rows of their own: partitions count with their table, and pg_dump
-// leaves out the tables of extensions.
+// tables lists the tables of which the rows are counted: partitions count with their table, and
+// pg_dump leaves out the tables of extensions.
 const tables = `SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
 		AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
@@ -173,7 +173,7 @@ func collect[T any](ctx context.Context, tx pgx.Tx, row pgx.RowToFunc[T], sql st
 	return pgx.CollectRows(rows, row)
 }
 
-// Read returns the manifest of a backup. It returns an error that names pg_restore if there is none.
+// Read returns the manifest of a backup. It returns an error that names pg_restore if dir is an ordinary dump.
 func Read(dir string) (m Manifest, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {

@@ -2,14 +2,11 @@ package backup
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +32,6 @@ func Restore(ctx context.Context, into Database, dir string, made Manifest, ring
 	if err != nil {
 		return err
 	}
-	defer os.Remove(list)
 	if err := load(ctx, into, dir, list, made, server); err != nil {
 		return fmt.Errorf("nothing was restored, and the database is still empty: %w", err)
 	}
@@ -70,8 +66,8 @@ func checkTarget(ctx context.Context, into Database, made Manifest) (server int,
 	return server, nil
 }
 
-// entries writes the list of what pg_restore restores: everything but the entries that name the owner.
-func entries(ctx context.Context, into Database, dir string, made Manifest) (path string, err error) {
+// entries returns the list of what pg_restore restores: everything but the entries that name the owner.
+func entries(ctx context.Context, into Database, dir string, made Manifest) (wanted string, err error) {
 	cmd, err := into.find(ctx, "pg_restore", "--list", dir)
 	if err != nil {
 		return "", err
@@ -80,16 +76,14 @@ func entries(ctx context.Context, into Database, dir string, made Manifest) (pat
 	if err := finish("pg_restore", cmd, err); err != nil {
 		return "", err
 	}
-	var wanted bytes.Buffer
 	for line := range strings.Lines(string(all)) {
 		// A line is "4321; 3256 16400 POLICY public api_keys of_owner weft".
 		words := strings.SplitN(line, " ", 4)
 		if len(words) < 4 || !slices.ContainsFunc(made.Owned, func(o Owned) bool { return strings.HasPrefix(words[3], o.Entry+" ") }) {
-			wanted.WriteString(line)
+			wanted += line
 		}
 	}
-	path = filepath.Join(os.TempDir(), fmt.Sprintf("weft-restore-%d.list", time.Now().UnixNano()))
-	return path, writeSynced(path, wanted.Bytes())
+	return wanted, nil
 }
 
 // load sends the script of pg_restore to psql, in one transaction with what a dump lacks. pg_restore
@@ -100,10 +94,11 @@ func load(ctx context.Context, into Database, dir, list string, made Manifest, s
 	if err != nil {
 		return err
 	}
-	script, err := into.find(ctx, "pg_restore", "--no-owner", "--use-list="+list, "--file=-", dir)
+	script, err := into.find(ctx, "pg_restore", "--no-owner", "--use-list=/dev/stdin", "--file=-", dir)
 	if err != nil {
 		return err
 	}
+	script.Stdin = strings.NewReader(list) // no file: the container's file system is read-only
 	body, err := script.StdoutPipe()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/devdb"
 )
 
-// server is a PostgreSQL of its own, on which no role of Weft exists yet.
+// server is a separate PostgreSQL, on which no role of Weft exists yet.
 type server struct {
 	*devdb.Server
 	t *testing.T
@@ -126,7 +127,7 @@ func (s server) fill(dsn string) (environ []string) {
 	if got := stop(); got.code != 0 {
 		s.t.Fatalf("weft serve: %+v", got)
 	}
-	return environ
+	return slices.Clip(environ)
 }
 
 // The commands of the guides run as written, as the user that the guide to PostgreSQL creates. Only
@@ -180,7 +181,7 @@ func TestBackupAndRestoreByTheCommandsOfTheGuide(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a dump", func(t *testing.T) {
+	t.Run("a dump of pg_dump", func(t *testing.T) {
 		second := newServer(t)
 		second.t = t
 		dsn := second.prepare("weft")
