@@ -31,8 +31,8 @@ type Database struct {
 // complete. It returns an error if row security hides a row from the user of the database, because
 // pg_dump would leave out that row.
 func Write(ctx context.Context, of Database, dir, version string) (Manifest, error) {
-	dir = filepath.Clean(dir)
-	if err := replaceable(dir); err != nil {
+	dir, err := place(dir)
+	if err != nil {
 		return Manifest{}, err
 	}
 	session, err := postgres.Connect(ctx, of.DSN, "backup")
@@ -67,21 +67,29 @@ func dump(ctx context.Context, of Database, tx pgx.Tx, dir string) error {
 	return finish("pg_dump", cmd, cmd.Run())
 }
 
-// replaceable returns an error if dir is something else than a backup or an empty folder.
-func replaceable(dir string) error {
-	entries, err := os.ReadDir(dir)
+// place returns the path of dir without links. It returns an error if dir is something else than a
+// backup or an empty folder.
+func place(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return path, nil
 	case err != nil:
-		return fmt.Errorf("%s is not a folder: choose another one", dir)
+		return "", fmt.Errorf("%s is not a folder that can be read: choose another one", dir)
 	case len(entries) == 0:
-		return nil
+		return path, nil
 	}
-	if _, err := os.Stat(filepath.Join(dir, manifestFile)); err != nil {
-		return fmt.Errorf("%s has files that are not a backup of Weft: choose another folder", dir)
+	if _, err := os.Stat(filepath.Join(path, manifestFile)); err != nil {
+		return "", fmt.Errorf("%s has files that are not a backup of Weft: choose another folder", dir)
 	}
-	return nil
+	return path, nil
 }
 
 // writeFolder fills a folder next to dir and moves it to dir.

@@ -98,7 +98,16 @@ func TestABackupAppearsCompleteOrNotAtAll(t *testing.T) {
 	if all, _ := os.ReadDir(parent); len(all) != 0 {
 		t.Errorf("a failed backup leaves %v", all)
 	}
-	run(t, environ, "", "backup", dir).check(t, 0, "", "")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, dir + "/", link} {
+		run(t, environ, "", "backup", path).check(t, 0, "", "")
+	}
+	if all, _ := os.ReadDir(parent); len(all) != 1 || !all[0].IsDir() {
+		t.Errorf("three backups leave %v", all)
+	}
 	before := content(t, dir)
 	run(t, broken, "", "backup", dir).check(t, 1, "", "pg_dump: exit status 1")
 	if after := content(t, dir); len(after) != len(before) || after["weft.json"] != before["weft.json"] {
@@ -113,6 +122,26 @@ func TestABackupAppearsCompleteOrNotAtAll(t *testing.T) {
 	}
 	run(t, environ, "", "backup", own).check(t, 1, "", "files that are not a backup of Weft")
 	run(t, environ, "", "backup", filepath.Join(own, "letter.txt")).check(t, 1, "", "is not a folder")
+}
+
+// Rows that are written or deleted while a backup runs are not in it, or still in it: pg_dump and the
+// counts see one snapshot.
+func TestABackupIsOneSnapshot(t *testing.T) {
+	t.Parallel()
+	first, second := newServer(t), newServer(t)
+	environ := first.fill(first.prepare("weft"))
+	want, dir, bin := first.rows(), filepath.Join(t.TempDir(), "backup"), t.TempDir()
+	program(t, bin, "pg_dump", `PG_BIN= && psql --quiet --no-psqlrc --set=ON_ERROR_STOP=1 "$DATABASE_URL" --command \
+		"INSERT INTO workspaces SELECT (jsonb_populate_record(w, jsonb_build_object('id', gen_random_uuid(), 'name', 'late'))).* FROM workspaces w; DELETE FROM rate_limits" && exec $(command -v pg_dump) "$@"`)
+	run(t, append(environ, "PG_BIN="+bin), "", "backup", dir).check(t, 0, "", "")
+	if first.rows() == want {
+		t.Fatal("nothing changed during the backup")
+	}
+	dsn := second.prepare("weft")
+	run(t, append(environ, "DATABASE_URL="+dsn), "", "restore", "--database-url="+dsn, dir).check(t, 0, "", "")
+	if got := second.rows(); got != want {
+		t.Errorf("the restored rows differ:\n%s\nwant:\n%s", got, want)
+	}
 }
 
 // A restore that fails leaves the database empty.
@@ -198,6 +227,9 @@ func TestARestoreIsRefusedBeforeItChangesTheDatabase(t *testing.T) {
 		second.admin("postgres", one)
 	}
 	run(t, as, "", "restore", dir).check(t, 0, dir, "in quarantine")
+	if got := second.text("SELECT (quarantined_at IS NOT NULL) || ' ' || reason FROM installation"); !strings.HasPrefix(got, "true restored from the backup of 20") {
+		t.Errorf("the quarantine before a process has started: %s", got)
+	}
 	if got := second.rows(); got != want {
 		t.Errorf("the restored rows differ:\n%s\nwant:\n%s", got, want)
 	}

@@ -109,6 +109,18 @@ func (s server) rows() string {
 			WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname IN ('public', 'river') AND c.relname <> 'installation') t`)
 }
 
+// rights are the privileges on tables, columns, functions and schemas, and those of tables that the owner
+// creates later. The owner is written as weft.
+func (s server) rights(owner string) string {
+	s.t.Helper()
+	return s.text(`SELECT string_agg(name || ' ' || replace(acl::text, '` + owner + `', 'weft'), E'\n' ORDER BY name, acl::text) FROM (
+		SELECT oid::regclass::text AS name, relacl AS acl FROM pg_class WHERE relnamespace IN ('public'::regnamespace, 'river'::regnamespace)
+		UNION ALL SELECT attrelid::regclass || '.' || attname, attacl FROM pg_attribute WHERE attrelid >= 16384
+		UNION ALL SELECT oid::regprocedure::text, proacl FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+		UNION ALL SELECT nspname, nspacl FROM pg_namespace WHERE nspname IN ('public', 'river')
+		UNION ALL SELECT defaclnamespace::regnamespace || ' ' || defaclobjtype::text, defaclacl FROM pg_default_acl) t WHERE acl IS NOT NULL`)
+}
+
 // fill migrates a database and lets it serve a call, so that it has a key, an execution and the check
 // value of the master key.
 func (s server) fill(dsn string) (environ []string) {
@@ -128,6 +140,34 @@ func (s server) fill(dsn string) (environ []string) {
 		s.t.Fatalf("weft serve: %+v", got)
 	}
 	return slices.Clip(environ)
+}
+
+// The commands by which a deployment is set up run as the user that the guide to PostgreSQL creates.
+// Only the addresses are others.
+func TestTheCommandsOfTheGuideToDeploymentRun(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	dsn, port := s.prepare("weft"), freePort(t)
+	w := newWorkshop(t, nil)
+	w.environ = append(w.environ, "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_ADMIN_PASSWORD=correct horse battery staple", "PATH="+filepath.Join(w.dir, "bin")+":"+os.Getenv("PATH"))
+	script := strings.NewReplacer("postgres://weft:PASSWORD@db/weft", "'"+dsn+"'", "0.0.0.0:8080", "127.0.0.1:"+port, "https://weft.example", "http://127.0.0.1:"+port).
+		Replace(guideOf(t, "deployment", "sh")[0])
+	w.run(t, "trap 'kill $(jobs -p); wait' EXIT\n"+script+`
+		until (: > /dev/tcp/127.0.0.1/`+port+`) 2>/dev/null; do sleep 0.1; done
+		weft call RANDOM_UUID --credentials credentials.json`)
+	if got := s.text("SELECT count(*)::text FROM component_executions WHERE status = 'COMPLETED'"); got != "1" {
+		t.Errorf("%s calls completed, want 1", got)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for _, sql := range guideOf(t, "deployment", "sql") {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
 }
 
 // The commands of the guides run as written, as the user that the guide to PostgreSQL creates. Only
@@ -159,8 +199,12 @@ func TestBackupAndRestoreByTheCommandsOfTheGuide(t *testing.T) {
 	}
 	as(source, blocks[0])
 	as(source, blocks[2])
-	restored := func(t *testing.T, s server, dsn string) {
+	rights := first.rights("weft")
+	restored := func(t *testing.T, s server, owner, dsn string) {
 		t.Helper()
+		if got := s.rights(owner); got != rights {
+			t.Errorf("the restored rights differ:\n%s\nwant:\n%s", got, rights)
+		}
 		if got := s.rows(); got != want {
 			t.Errorf("the restored rows differ:\n%s\nwant:\n%s", got, want)
 		}
@@ -175,7 +219,7 @@ func TestBackupAndRestoreByTheCommandsOfTheGuide(t *testing.T) {
 			second.t = t
 			dsn := second.prepare(owner)
 			as(dsn, blocks[1])
-			restored(t, second, dsn)
+			restored(t, second, owner, dsn)
 			if got := second.text("SELECT count(*)::text FROM pg_policies WHERE '" + owner + "' = ANY (roles)"); got == "0" || got != first.text("SELECT count(*)::text FROM pg_policies WHERE 'weft' = ANY (roles)") {
 				t.Errorf("%s policies name the owner", got)
 			}
@@ -189,7 +233,7 @@ func TestBackupAndRestoreByTheCommandsOfTheGuide(t *testing.T) {
 			second.admin("weft", one)
 		}
 		as(dsn, blocks[3])
-		restored(t, second, dsn)
+		restored(t, second, "weft", dsn)
 		run(t, append(environ, "DATABASE_URL="+dsn), "", "restore", "--database-url="+dsn, filepath.Join(w.dir, "backup/weft.dump")).check(t, 1, "", "pg_restore")
 	})
 }
