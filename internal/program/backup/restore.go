@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -126,7 +127,7 @@ func load(ctx context.Context, into Database, dir, list string, made Manifest, s
 
 // ignoreBroken returns err unless the reason is that psql ended, which its own error explains.
 func ignoreBroken(err, other error) error {
-	if other != nil || errors.Is(err, io.ErrClosedPipe) || err != nil && strings.Contains(err.Error(), "broken pipe") {
+	if other != nil || errors.Is(err, syscall.EPIPE) {
 		return nil
 	}
 	return err
