@@ -45,6 +45,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/clock"
 	"github.com/weft-automation/weft/internal/platform/egress"
@@ -137,6 +138,9 @@ func (a *App) build(ctx, background context.Context) (err error) {
 	a.clock = clock.New(a.cfg.now)
 	a.watch = quarantine.NewWatch(a.pools.system, a.log)
 	a.watch.Clock, a.watch.Tolerance = a.clock, cmp.Or(a.cfg.ClockTolerance, defaultClockTolerance)
+	if a.cfg.now == nil { // a test's clock must not stop the IDs of other tests
+		a.watch.IDs = uuid7.Process
+	}
 	checked := inBackground(func() error { return a.preflight(ctx, background) })
 	err = a.construct()
 	failed := checked()
