@@ -330,14 +330,19 @@ func (a *App) Failed() <-chan error { return a.failed }
 
 // tuneMemory returns the memory that the startup used to the system. It also raises GOGC to 200,
 // unless GOGC is set, because a small heap would be collected too often. GOMEMLIMIT still bounds
-// the heap. Unless it is set, it is nine tenths of the memory that the cgroup allows.
+// the heap.
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
-	_, _ = memlimit.Set() // a process without a cgroup keeps its limit
+	limitMemory()
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 }
+
+// limitMemory sets GOMEMLIMIT to nine tenths of the memory that the cgroup allows, unless it is set.
+var limitMemory = sync.OnceFunc(func() {
+	_, _ = memlimit.Set() // a process without a cgroup keeps its limit
+})
 
 // Run starts a process and stops it when ctx is done or a part fails. It returns the error of the
 // failed part, or of the startup.
