@@ -49,8 +49,14 @@ $$;
 REVOKE EXECUTE ON FUNCTION make_partitions(timestamptz, interval) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION make_partitions(timestamptz, interval) TO weft_system;
 
+DO $$ BEGIN
+    EXECUTE format('ALTER FUNCTION make_partitions(timestamptz, interval) SET search_path = %I, pg_temp', current_schema());
+END $$;
+
 -- As before, for earlier binaries and for weeks that can wait.
-CREATE OR REPLACE FUNCTION make_partitions(week timestamptz) RETURNS void LANGUAGE sql SECURITY DEFINER
-SET search_path FROM CURRENT AS $$
+DROP FUNCTION make_partitions(timestamptz);
+CREATE FUNCTION make_partitions(week timestamptz) RETURNS void LANGUAGE sql AS $$
     SELECT make_partitions(week, interval '25 milliseconds')
 $$;
+REVOKE EXECUTE ON FUNCTION make_partitions(timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION make_partitions(timestamptz) TO weft_system;
