@@ -3061,8 +3061,9 @@ type RunError struct {
 	// the run and its child runs exceed 64 MiB), `LIMIT_EXCEEDED` (the run and its child runs have more than
 	// 50,000 stages, too many child runs are unfinished, or there are more than 8 levels of runs),
 	// `STORAGE_EXHAUSTED` (the workspace has stored what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT`
-	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a
-	// FAIL.
+	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`,
+	// `RESTORE_UNCERTAIN` (the run is unfinished in a restored backup, and a component that is not safe to repeat
+	// was still ahead), or the code of a FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
@@ -3401,7 +3402,8 @@ type Schedule struct {
 	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
 	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no ON_SCHEDULE; `workflow_invalid`, the
 	// workflow does not match the components of this deployment any more; `insufficient_credits`;
-	// `workspace_suspended`, the operator has suspended the workspace. More may be added.
+	// `workspace_suspended`, the operator has suspended the workspace; `restored`, the database was
+	// restored from a backup and the run of the time may have started before. More may be added.
 	//
 	//
 	// Examples: workflow_paused

@@ -1707,8 +1707,9 @@ type RunError struct {
 	// the run and its child runs exceed 64 MiB), `LIMIT_EXCEEDED` (the run and its child runs have more than
 	// 50,000 stages, too many child runs are unfinished, or there are more than 8 levels of runs),
 	// `STORAGE_EXHAUSTED` (the workspace has stored what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT`
-	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a
-	// FAIL.
+	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`,
+	// `RESTORE_UNCERTAIN` (the run is unfinished in a restored backup, and a component that is not safe to repeat
+	// was still ahead), or the code of a FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
