@@ -1,6 +1,7 @@
--- name: PartitionsCreateAhead :exec
--- Creates the partitions of the week that is the given number of days ahead. Idempotent.
-SELECT make_partitions(week_of(now() + make_interval(days => @days::integer)));
+-- name: PartitionsCreateAhead :one
+-- Creates the partitions of the week that is the given number of days ahead, and reports whether any
+-- was missing. It waits for each lock for at most the given time. Idempotent.
+SELECT make_partitions(week_of(now() + make_interval(days => @days::integer)), @patience::interval)::boolean AS made;
 
 -- name: PartitionsCreate :exec
 -- Creates the partitions of a week and moves its rows there from the default partitions.

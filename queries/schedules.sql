@@ -35,6 +35,12 @@ WHERE workspace_id = @workspace_id AND id < @before
 ORDER BY id DESC
 LIMIT @max_rows;
 
+-- name: ScheduleListUnstarted :many
+-- The schedules with times that are due or queued.
+SELECT workspace_id, id, cron, time_zone, revision, next_at, waiting, now()::timestamptz AS now FROM schedules
+WHERE status = 'ACTIVE' AND next_at <= now() OR waiting <> '{}'
+ORDER BY workspace_id, id;
+
 -- name: ScheduleUpdate :exec
 UPDATE schedules SET
     name = @name, cron = @cron, time_zone = @time_zone, overlap = @overlap, status = @status, next_at = sqlc.narg('next_at'),

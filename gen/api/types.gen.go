@@ -817,6 +817,24 @@ type CallbackError struct {
 	//
 	// Examples: The receiver answered 502.
 	Message string `json:"message"`
+
+	// Reason What was wrong with the TLS or the response: `certificate_name`, `certificate_expired`,
+	// `certificate_issuer`, `certificate_invalid`, `client_certificate`, `plain_http`, `not_tls`, `tls_version`,
+	// `tls_name`, `tls_alert`, `tls_protocol`, `handshake_closed`, `unanswered`, `cut_off`, `not_http`,
+	// `header`, `content_length`, `transfer_encoding`, `chunk` or `other`. [Errors](/docs/errors) documents
+	// each. Present for two classes, TLS and connection, and absent for the others. More may be added.
+	//
+	//
+	// Examples: certificate_expired
+	Reason *string `json:"reason,omitempty"`
+
+	// Sent How far the request got. `no`: no byte of it was written to its connection. `answered`: the receiver
+	// answered with a status. `unknown`: it was written, at least in part, and no status arrived, so the receiver
+	// may have processed it. Absent for attempts before this field existed.
+	//
+	//
+	// Examples: answered
+	Sent *string `json:"sent,omitempty"`
 }
 
 // CallingAPIKey The API key that signed the request.
@@ -1830,7 +1848,8 @@ type ExecutionError struct {
 	// Examples: 3
 	Attempt int32 `json:"attempt"`
 
-	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (calling this address is not allowed),
+	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `UPSTREAM_UNREADABLE` (a response started that cannot be read,
+	// and the call is not safe to repeat), `ADDRESS_BLOCKED` (calling this address is not allowed),
 	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (the outcome is unknown), `QUARANTINED` (the execution
 	// lost its worker repeatedly), `RESTORE_UNCERTAIN` (the execution is unfinished in a restored backup, and is
 	// not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run the execution
@@ -1844,9 +1863,13 @@ type ExecutionError struct {
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// Details More details, which depend on the code. Absent if the error has no details.
+	// Details More details, which depend on the code. Absent if the error has no details. If a call to another server
+	// failed, they have its `class`, for `tls`, `connection` and `malformed` also its `reason`, and `sent`: how
+	// far the request of the last attempt got. `no`: no byte of it was written to its connection. `answered`: a
+	// complete response arrived. `unknown`: it was written, at least in part, and no complete response arrived.
 	//
-	// Examples: {"class":"status","upstreamCode":503}
+	//
+	// Examples: {"class":"status","sent":"answered","upstreamCode":503}
 	Details json.RawMessage `json:"details,omitempty"`
 
 	// Message What happened, for people.
@@ -1854,9 +1877,10 @@ type ExecutionError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Outcome `unknown`: the last attempt was interrupted, and the call may have taken effect nevertheless. Check the
-	// upstream before you repeat the call. The call is not charged. Absent if the call cannot have changed
-	// anything outside, or if it was not interrupted. More values may be added.
+	// Outcome `unknown`: the last attempt was interrupted, or `details.sent` is `unknown`, so the call may have taken
+	// effect nevertheless. Check the upstream before you repeat the call. The call is not charged. Absent if the
+	// call cannot have changed anything outside, if nothing was sent, or if it was answered. More values may be
+	// added.
 	//
 	//
 	// Examples: unknown
@@ -3037,8 +3061,9 @@ type RunError struct {
 	// the run and its child runs exceed 64 MiB), `LIMIT_EXCEEDED` (the run and its child runs have more than
 	// 50,000 stages, too many child runs are unfinished, or there are more than 8 levels of runs),
 	// `STORAGE_EXHAUSTED` (the workspace has stored what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT`
-	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a
-	// FAIL.
+	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`,
+	// `RESTORE_UNCERTAIN` (the run is unfinished in a restored backup, and a component that is not safe to repeat
+	// was still ahead), or the code of a FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
@@ -3377,7 +3402,8 @@ type Schedule struct {
 	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
 	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no ON_SCHEDULE; `workflow_invalid`, the
 	// workflow does not match the components of this deployment any more; `insufficient_credits`;
-	// `workspace_suspended`, the operator has suspended the workspace. More may be added.
+	// `workspace_suspended`, the operator has suspended the workspace; `restored`, the database was
+	// restored from a backup and the run of the time may have started before. More may be added.
 	//
 	//
 	// Examples: workflow_paused

@@ -20,14 +20,22 @@ func (q *Queries) PartitionsCreate(ctx context.Context, db DBTX, week time.Time)
 	return err
 }
 
-const PartitionsCreateAhead = `-- name: PartitionsCreateAhead :exec
-SELECT make_partitions(week_of(now() + make_interval(days => $1::integer)))
+const PartitionsCreateAhead = `-- name: PartitionsCreateAhead :one
+SELECT make_partitions(week_of(now() + make_interval(days => $1::integer)), $2::interval)::boolean AS made
 `
 
-// Creates the partitions of the week that is the given number of days ahead. Idempotent.
-func (q *Queries) PartitionsCreateAhead(ctx context.Context, db DBTX, days int32) error {
-	_, err := db.Exec(ctx, PartitionsCreateAhead, days)
-	return err
+type PartitionsCreateAheadParams struct {
+	Days     int32
+	Patience time.Duration
+}
+
+// Creates the partitions of the week that is the given number of days ahead, and reports whether any
+// was missing. It waits for each lock for at most the given time. Idempotent.
+func (q *Queries) PartitionsCreateAhead(ctx context.Context, db DBTX, arg PartitionsCreateAheadParams) (bool, error) {
+	row := db.QueryRow(ctx, PartitionsCreateAhead, arg.Days, arg.Patience)
+	var made bool
+	err := row.Scan(&made)
+	return made, err
 }
 
 const PartitionsDefaultRows = `-- name: PartitionsDefaultRows :one

@@ -305,6 +305,53 @@ func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListPar
 	return items, nil
 }
 
+const ScheduleListUnstarted = `-- name: ScheduleListUnstarted :many
+SELECT workspace_id, id, cron, time_zone, revision, next_at, waiting, now()::timestamptz AS now FROM schedules
+WHERE status = 'ACTIVE' AND next_at <= now() OR waiting <> '{}'
+ORDER BY workspace_id, id
+`
+
+type ScheduleListUnstartedRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Cron        string
+	TimeZone    string
+	Revision    int32
+	NextAt      *time.Time
+	Waiting     []time.Time
+	Now         time.Time
+}
+
+// The schedules with times that are due or queued.
+func (q *Queries) ScheduleListUnstarted(ctx context.Context, db DBTX) ([]ScheduleListUnstartedRow, error) {
+	rows, err := db.Query(ctx, ScheduleListUnstarted)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ScheduleListUnstartedRow{}
+	for rows.Next() {
+		var i ScheduleListUnstartedRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Cron,
+			&i.TimeZone,
+			&i.Revision,
+			&i.NextAt,
+			&i.Waiting,
+			&i.Now,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ScheduleLock = `-- name: ScheduleLock :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE

@@ -19,7 +19,8 @@ const (
 	CodeTimeout        = "TIMEOUT"
 	CodeCanceled       = "CANCELED"
 	CodeUpstream       = "UPSTREAM_ERROR"
-	CodeAddressBlocked = "ADDRESS_BLOCKED" // the egress guard rejected the target
+	CodeUnreadable     = "UPSTREAM_UNREADABLE" // an answer started that can't be read, so an unsafe call isn't repeated
+	CodeAddressBlocked = "ADDRESS_BLOCKED"     // the egress guard rejected the target
 	CodeOutputTooLarge = "OUTPUT_TOO_LARGE"
 	CodeInternal       = "INTERNAL_ERROR"
 )
@@ -66,8 +67,8 @@ func Temporary(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: true}
 }
 
-// CutOff returns the error for an interrupted attempt. The outcome of the attempt is unknown
-// unless the repeat rule is pure.
+// CutOff returns the error for an attempt that may have taken effect. The outcome of the attempt is
+// unknown unless the repeat rule is pure.
 func (e *Error) CutOff(rule Repeat) *Error {
 	if rule == RepeatPure {
 		return e
@@ -75,6 +76,16 @@ func (e *Error) CutOff(rule Repeat) *Error {
 	cut := *e
 	cut.Outcome = OutcomeUnknown
 	return &cut
+}
+
+// Sent returns how far the request of a failed call got, as its details say: no, unknown or answered; ""
+// if the details don't say it.
+func (e *Error) Sent() string {
+	var details struct{ Sent string }
+	if json.Unmarshal(e.Details, &details) != nil {
+		return ""
+	}
+	return details.Sent
 }
 
 // With sets the details to a value that encodes as a JSON object.

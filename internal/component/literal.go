@@ -122,3 +122,54 @@ func inside(value any, at []string) any {
 	}
 	return value
 }
+
+// RepeatOfLiterals returns the repeat rule of a call of which only the literal values are known: the
+// values without environment variables, and the inputs without connections. bound are the inputs, by
+// name or dotted path, that receive their values at run time. If the literals don't show that a repeat
+// is safe, the rule is RepeatUnsafe.
+func (e *Entry) RepeatOfLiterals(input, config json.RawMessage, bound []string) Repeat {
+	if _, depends := e.module.(repeater); !depends {
+		return e.Repeat
+	}
+	known, err := literals(input, bound)
+	if err != nil {
+		return RepeatUnsafe
+	}
+	settings, err := literals(config, nil)
+	if err != nil {
+		return RepeatUnsafe
+	}
+	return e.RepeatFor(Call{Input: known, Config: settings})
+}
+
+// literals returns data without the values that are not literal.
+func literals(data json.RawMessage, bound []string) (json.RawMessage, error) {
+	if len(data) == 0 {
+		return json.RawMessage(`{}`), nil
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	for _, path := range bound {
+		steps := strings.Split(path, ".")
+		at := fields
+		for _, step := range steps[:len(steps)-1] {
+			at, _ = at[step].(map[string]any) // a nil map has no fields to delete
+		}
+		delete(at, steps[len(steps)-1])
+	}
+	return json.Marshal(withoutVariables(fields))
+}
+
+// withoutVariables removes the fields whose strings contain environment variables.
+func withoutVariables(fields map[string]any) map[string]any {
+	for name, value := range fields {
+		if inner, ok := value.(map[string]any); ok {
+			fields[name] = withoutVariables(inner)
+		} else if open(value) || envref.In(name) {
+			delete(fields, name)
+		}
+	}
+	return fields
+}

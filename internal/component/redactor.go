@@ -3,6 +3,7 @@ package component
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -117,21 +118,28 @@ func FitDetails(data json.RawMessage) bool {
 	return err == nil && bytes.Equal((*Redactor)(nil).details(data), want)
 }
 
-// wordsOfErrors lists the field names of Weft's errors, and the values of code, class and kind.
+// wordsOfErrors lists the field names of Weft's errors, and the values of code, class, reason, sent and kind.
 // These words are never redacted, even if a secret equals one of them: they reveal nothing about
 // the secret, and redacting them would destroy the structure of the error.
 var wordsOfErrors = func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(`class upstreamCode upstreamMessage retryAfter revert kind reason panicCode selector name signature arguments data
 		from nonce replacedBy items failedItems first index componentId stageId code message errors pointer selected
-		values dns refused reset unreachable timeout tls redirect blocked_address too_large status connection malformed rpc error panic custom none`) {
+		values dns refused reset unreachable timeout tls redirect blocked_address too_large status connection malformed rpc error panic custom none
+		sent redirectsTo no unknown answered certificate_name certificate_expired certificate_issuer certificate_invalid client_certificate
+		plain_http not_tls tls_version tls_name tls_alert tls_protocol handshake_closed unanswered cut_off not_http header content_length
+		transfer_encoding chunk other content_encoding gzip location charset output_mapping storage json_rpc`) {
 		words[word] = true
 	}
-	for _, code := range []string{CodeInvalidInput, CodeTimeout, CodeCanceled, CodeUpstream, CodeAddressBlocked, CodeOutputTooLarge, CodeInternal} {
+	for _, code := range []string{CodeInvalidInput, CodeTimeout, CodeCanceled, CodeUpstream, CodeUnreadable, CodeAddressBlocked, CodeOutputTooLarge, CodeInternal} {
 		words[code] = true
 	}
 	return words
 }()
+
+// fieldsOfWords are the fields whose value is a word of wordsOfErrors, unless a component wrote another
+// one there.
+var fieldsOfWords = []string{"code", "class", "reason", "sent", "kind"}
 
 func (r *Redactor) value(value any, shown func(string) string) any {
 	switch value := value.(type) {
@@ -153,7 +161,7 @@ func (r *Redactor) value(value any, shown func(string) string) any {
 			if !wordsOfErrors[name] {
 				shownName = shown(name)
 			}
-			if word, ok := child.(string); ok && wordsOfErrors[word] && (name == "code" || name == "class" || name == "kind") {
+			if word, ok := child.(string); ok && wordsOfErrors[word] && (slices.Contains(fieldsOfWords, name)) {
 				out[shownName] = word
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -75,10 +76,15 @@ func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local
 	return r.fail(ctx, row, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)), local)
 }
 
-// cutOff returns the failure of an attempt. The outcome is unknown if the attempt was interrupted
+// cutOff returns the failure of an attempt. The outcome is unknown if the request was sent and not
+// answered. If the failure doesn't say what was sent, the outcome is unknown if the attempt was interrupted
 // or the component timed out.
 func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
-	if run.Err() == nil && failure.Code != component.CodeTimeout {
+	known := run.Err() == nil && failure.Code != component.CodeTimeout
+	if sent := failure.Sent(); sent != "" {
+		known = sent != egress.SentUnknown
+	}
+	if known {
 		return failure
 	}
 	return failure.CutOff(component.Repeat(row.RepeatRule))

@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -245,6 +246,31 @@ func TestACutOffAttemptHasAnUnknownOutcome(t *testing.T) {
 	for name, want := range map[string]bool{"PURE": false, "UNSAFE": true} {
 		got := b.await(t, n, b.submit(t, n, execution.SubmitParams{Module: name}).ID)
 		if outcome := failure(got).Outcome; failure(got).Code != component.CodeTimeout || (outcome != nil) != want {
+			t.Errorf("%s ended %s with %s", name, got.Status, got.Error)
+		}
+	}
+}
+
+// The outcome of a failed attempt is unknown only if its request was sent and not answered.
+func TestAFailureHasAnUnknownOutcomeOnlyIfItWasSentAndNotAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	fails := func(code, sent string) module {
+		return module{name: code + "_" + strings.ToUpper(sent), price: 1, repeat: component.RepeatUnsafe, run: func(context.Context, component.Call) (component.Result, error) {
+			return component.Result{}, component.Permanent(code, "it failed").With(map[string]string{"sent": sent})
+		}}
+	}
+	var modules []component.Module
+	for _, code := range []string{component.CodeTimeout, component.CodeUpstream, component.CodeUnreadable} {
+		for _, sent := range []string{"no", "unknown", "answered"} {
+			modules = append(modules, fails(code, sent))
+		}
+	}
+	n := b.start(t, options{slots: 2}, modules...)
+	for _, m := range modules {
+		name := m.Describe().Module
+		got := b.await(t, n, b.submit(t, n, execution.SubmitParams{Module: name}).ID)
+		if outcome := failure(got).Outcome; (outcome != nil) != strings.HasSuffix(name, "_UNKNOWN") {
 			t.Errorf("%s ended %s with %s", name, got.Status, got.Error)
 		}
 	}

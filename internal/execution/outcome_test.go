@@ -20,6 +20,8 @@ import (
 const (
 	answered = "answered" // the attempt fails with a response
 	late     = "late"     // the attempt takes too long
+	unsent   = "unsent"   // the attempt takes too long before its request is sent
+	lost     = "lost"     // the connection is lost after the request was sent
 	waits    = "waits"    // the attempt waits
 )
 
@@ -59,6 +61,10 @@ func newScripted(name string) *scripted {
 			return component.Result{Wait: &component.Wait{After: delay, State: state}}, err
 		case late:
 			failure = component.Temporary(component.CodeTimeout, "it took too long")
+		case unsent:
+			failure = component.Temporary(component.CodeTimeout, "it took too long").With(map[string]string{"class": "timeout", "sent": "no"})
+		case lost:
+			failure = failure.With(map[string]string{"class": "reset", "sent": "unknown"})
 		}
 		failure.RetryAfter = delay
 		return component.Result{}, failure
@@ -94,6 +100,9 @@ var outcomes = map[string]struct {
 	"late":                        {turns: []string{late}, unknown: true},
 	"late, answered":              {turns: []string{late, answered}, unknown: true},
 	"answered, late":              {turns: []string{answered, late}, unknown: true},
+	"unsent":                      {turns: []string{unsent}},
+	"lost":                        {turns: []string{lost}, unknown: true},
+	"lost, unsent":                {turns: []string{lost, unsent}, unknown: true},
 	"waits":                       {turns: []string{waits}, unknown: true},
 	"waits twice":                 {turns: []string{waits, waits}, unknown: true},
 	"waits, answered":             {turns: []string{waits, answered}},

@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/groupcommit"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -84,7 +85,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	}
 	a := submission{SubmitParams: p}
 	var err error
-	if a.id, err = uuid.NewV7(); err != nil {
+	if a.id, err = uuid7.New(); err != nil {
 		return Submitted{}, fmt.Errorf("generate execution ID: %w", err)
 	}
 	entry, err := s.prepare(&a)

@@ -191,10 +191,14 @@ func concurrently[T any](items []T, fn func(T) (uuid.UUID, error)) (done []uuid.
 	return done, err
 }
 
+// RestoreUncertain is the code of executions and runs that fail after a restore, because a call that is
+// not safe to repeat may have taken effect.
+const RestoreUncertain = "RESTORE_UNCERTAIN"
+
 // errRestoreUncertain fails an execution that is unfinished in a restored database and whose call
 // is not safe to repeat.
 var errRestoreUncertain = &component.Error{
-	Code:    "RESTORE_UNCERTAIN",
+	Code:    RestoreUncertain,
 	Outcome: component.OutcomeUnknown,
 	Message: "the database was restored from a backup in which this execution had not finished, and this call is not safe to repeat: whether it took effect is unknown",
 }

@@ -105,6 +105,32 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 	return made, nil
 }
 
+// Shape returns the plan of a version in which stored secrets are placeholders, so that no master key
+// is needed. A nil number means the current version. It returns NOT_FOUND for an unknown workflow or
+// version, and INVALID_INPUT if the version doesn't compile.
+func (s *Service) Shape(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number *int32) (*graph.Plan, error) {
+	if number == nil {
+		head, err := db.New().WorkflowGetStatus(ctx, conn, db.WorkflowGetStatusParams{WorkspaceID: workspaceID, ID: workflowID})
+		if postgres.NotFound(err) {
+			return nil, notFound(nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read workflow: %w", err)
+		}
+		number = &head.Version
+	}
+	row, err := read(ctx, conn, workspaceID, workflowID, number)
+	if err != nil {
+		return nil, err
+	}
+	var d definition
+	if err := json.Unmarshal(row.Definition, &d); err != nil {
+		return nil, fmt.Errorf("decode the stored definition: %w", err)
+	}
+	plan, _, err := compile(d, s.modules)
+	return plan, err
+}
+
 // planKey identifies a version of a workflow.
 type planKey struct {
 	workspaceID, workflowID uuid.UUID

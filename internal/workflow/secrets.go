@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
@@ -186,7 +187,7 @@ func (s *Service) sealTx(ctx context.Context, tx pgx.Tx, v version, what secrets
 	if len(what) == 0 {
 		return nil
 	}
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return fmt.Errorf("make secrets id: %w", err)
 	}

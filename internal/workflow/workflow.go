@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
@@ -62,7 +63,7 @@ type CreateParams struct {
 // the same Idempotency-Key created. It returns INVALID_INPUT (422) with all errors of the
 // definition.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow, replayed bool, err error) {
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return made, false, fmt.Errorf("make workflow id: %w", err)
 	}

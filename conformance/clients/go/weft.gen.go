@@ -468,6 +468,24 @@ type CallbackError struct {
 	//
 	// Examples: The receiver answered 502.
 	Message string `json:"message"`
+
+	// Reason What was wrong with the TLS or the response: `certificate_name`, `certificate_expired`,
+	// `certificate_issuer`, `certificate_invalid`, `client_certificate`, `plain_http`, `not_tls`, `tls_version`,
+	// `tls_name`, `tls_alert`, `tls_protocol`, `handshake_closed`, `unanswered`, `cut_off`, `not_http`,
+	// `header`, `content_length`, `transfer_encoding`, `chunk` or `other`. [Errors](/docs/errors) documents
+	// each. Present for two classes, TLS and connection, and absent for the others. More may be added.
+	//
+	//
+	// Examples: certificate_expired
+	Reason *string `json:"reason,omitempty"`
+
+	// Sent How far the request got. `no`: no byte of it was written to its connection. `answered`: the receiver
+	// answered with a status. `unknown`: it was written, at least in part, and no status arrived, so the receiver
+	// may have processed it. Absent for attempts before this field existed.
+	//
+	//
+	// Examples: answered
+	Sent *string `json:"sent,omitempty"`
 }
 
 // CancelMode `graceful`, the default: current attempts finish, and no further attempts start. `immediate`: current attempts
@@ -1087,7 +1105,8 @@ type ExecutionError struct {
 	// Examples: 3
 	Attempt int32 `json:"attempt"`
 
-	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (calling this address is not allowed),
+	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `UPSTREAM_UNREADABLE` (a response started that cannot be read,
+	// and the call is not safe to repeat), `ADDRESS_BLOCKED` (calling this address is not allowed),
 	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (the outcome is unknown), `QUARANTINED` (the execution
 	// lost its worker repeatedly), `RESTORE_UNCERTAIN` (the execution is unfinished in a restored backup, and is
 	// not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run the execution
@@ -1101,9 +1120,13 @@ type ExecutionError struct {
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// Details More details, which depend on the code. Absent if the error has no details.
+	// Details More details, which depend on the code. Absent if the error has no details. If a call to another server
+	// failed, they have its `class`, for `tls`, `connection` and `malformed` also its `reason`, and `sent`: how
+	// far the request of the last attempt got. `no`: no byte of it was written to its connection. `answered`: a
+	// complete response arrived. `unknown`: it was written, at least in part, and no complete response arrived.
 	//
-	// Examples: {"class":"status","upstreamCode":503}
+	//
+	// Examples: {"class":"status","sent":"answered","upstreamCode":503}
 	Details interface{} `json:"details,omitempty"`
 
 	// Message What happened, for people.
@@ -1111,9 +1134,10 @@ type ExecutionError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Outcome `unknown`: the last attempt was interrupted, and the call may have taken effect nevertheless. Check the
-	// upstream before you repeat the call. The call is not charged. Absent if the call cannot have changed
-	// anything outside, or if it was not interrupted. More values may be added.
+	// Outcome `unknown`: the last attempt was interrupted, or `details.sent` is `unknown`, so the call may have taken
+	// effect nevertheless. Check the upstream before you repeat the call. The call is not charged. Absent if the
+	// call cannot have changed anything outside, if nothing was sent, or if it was answered. More values may be
+	// added.
 	//
 	//
 	// Examples: unknown
@@ -1683,8 +1707,9 @@ type RunError struct {
 	// the run and its child runs exceed 64 MiB), `LIMIT_EXCEEDED` (the run and its child runs have more than
 	// 50,000 stages, too many child runs are unfinished, or there are more than 8 levels of runs),
 	// `STORAGE_EXHAUSTED` (the workspace has stored what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT`
-	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a
-	// FAIL.
+	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`,
+	// `RESTORE_UNCERTAIN` (the run is unfinished in a restored backup, and a component that is not safe to repeat
+	// was still ahead), or the code of a FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
@@ -120,7 +121,7 @@ func recordTx(ctx context.Context, tx pgx.Tx, workspaceID, keyID uuid.UUID, what
 func insert(ctx context.Context, conn postgres.DB, p CreateParams) (Created, error) {
 	keyID, err := p.ID, error(nil)
 	if keyID == uuid.Nil {
-		if keyID, err = uuid.NewV7(); err != nil {
+		if keyID, err = uuid7.New(); err != nil {
 			return Created{}, fmt.Errorf("generate key ID: %w", err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
@@ -151,7 +152,7 @@ func (s *Service) newTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 		}
 	}
 	row.Name = p.Name
-	if row.ID, err = uuid.NewV7(); err != nil {
+	if row.ID, err = uuid7.New(); err != nil {
 		return row, fmt.Errorf("generate the ID of an environment variable: %w", err)
 	}
 	return row, nil

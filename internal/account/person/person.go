@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/account/revocation"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/mail"
 	"github.com/weft-automation/weft/internal/platform/throttle"
 	"github.com/weft-automation/weft/internal/secret/seal"
@@ -207,7 +208,7 @@ func tooMany(reason, message string, wait time.Duration) *fault.Error {
 
 // newID returns a new ID.
 func newID() (uuid.UUID, error) {
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return id, fmt.Errorf("generate an ID: %w", err)
 	}

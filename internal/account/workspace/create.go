@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -45,7 +46,7 @@ func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, e
 		return uuid.Nil, err
 	}
 	if p.ID == uuid.Nil {
-		id, err := uuid.NewV7()
+		id, err := uuid7.New()
 		if err != nil {
 			return uuid.Nil, fmt.Errorf("generate workspace ID: %w", err)
 		}

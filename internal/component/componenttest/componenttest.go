@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 )
 
 // Bench runs modules for one test.
@@ -58,7 +59,7 @@ func Compile(t testing.TB, schema json.RawMessage) *jsonschema.Compiled {
 // INVALID_INPUT.
 func (b *Bench) Run(t testing.TB, module, input, config string) (json.RawMessage, *component.Error) {
 	t.Helper()
-	call := component.Call{ExecutionID: uuid.Must(uuid.NewV7()), EffectKey: uuid.Must(uuid.NewV7()), Attempt: 1, Input: json.RawMessage(input), Config: json.RawMessage(config)}
+	call := component.Call{ExecutionID: uuid.Must(uuid7.New()), EffectKey: uuid.Must(uuid7.New()), Attempt: 1, Input: json.RawMessage(input), Config: json.RawMessage(config)}
 	if err := b.Registry.Check(module, call.Input, call.Config); err != nil {
 		f, _ := errors.AsType[*fault.Error](err)
 		if f == nil {

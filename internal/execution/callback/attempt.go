@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/wait"
+	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -49,7 +50,7 @@ func (d *Deliverer) record(ctx context.Context, a attempt) (pending bool, err er
 func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, error) {
 	var p db.CallbackRecordManyParams
 	for _, a := range items {
-		failure, err := present.CallbackError(a.class, a.status)
+		failure, err := present.CallbackError(failureOf(a.outcome))
 		if err != nil {
 			return nil, err
 		}
@@ -77,6 +78,12 @@ func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, 
 		answers[i] = pending[a.ExecutionID]
 	}
 	return answers, nil
+}
+
+func failureOf(out outcome) present.CallbackFailure {
+	return present.CallbackFailure{
+		Class: out.class, Reason: out.reason, Words: egress.Words(out.reason), Sent: out.sent, Status: out.status,
+	}
 }
 
 // flushLoads loads deliveries. A result is nil if there is nothing to deliver.

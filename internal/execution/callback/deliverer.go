@@ -174,7 +174,7 @@ func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	if err != nil {
 		d.Log.ErrorContext(ctx, "the stored secrets of a callback cannot be decrypted",
 			"workspace_id", c.WorkspaceID, "execution_id", c.ExecutionID, "error", err)
-		return d.settle(ctx, c, outcome{started: time.Now(), class: classSecrets})
+		return d.settle(ctx, c, outcome{started: time.Now(), class: classSecrets, sent: egress.SentNo})
 	}
 	release, retryIn := d.acquire(ctx, c)
 	if release == nil {

@@ -51,6 +51,8 @@ type outcome struct {
 	took       time.Duration
 	status     int    // 0: no response
 	class      string // a class of egress, or classSecrets; "" if delivered
+	reason     string // a reason of egress, or ""
+	sent       string // a Sent constant of egress
 	retryAfter time.Duration
 }
 
@@ -79,6 +81,7 @@ func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
 	out := outcome{started: time.Now()}
 	attempt, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	attempt, exchange := egress.Observe(attempt)
 	request, err := s.request(attempt, m, out.started)
 	if err != nil {
 		return out, err
@@ -89,14 +92,14 @@ func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		out.class = egress.Class(err)
+		out.class, out.reason, out.sent = egress.Class(err), egress.Reason(err, exchange.Begun()), exchange.Sent()
 		if odd, ok := errors.AsType[*egress.StatusError](err); ok {
 			out.status = odd.Status
 		}
 		return out, nil
 	}
 	out.status = response.StatusCode
-	out.class = classOf(response.StatusCode)
+	out.class, out.sent = classOf(response.StatusCode), egress.SentAnswered // only the status counts
 	out.retryAfter = egress.RetryAfter(response.Header, time.Now())
 	defer time.AfterFunc(bodyTimeout, cancel).Stop()
 	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer+1)

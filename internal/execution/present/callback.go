@@ -36,19 +36,29 @@ var failures = map[string]string{
 	"secrets":         "The stored secrets cannot be decrypted. Nothing was sent.",
 }
 
-// CallbackError encodes the error of an attempt. class is a class of egress or "secrets".
-// httpStatus is the response status, or 0 if there was no response. CallbackError returns nil if
-// class is "", because the attempt succeeded.
-func CallbackError(class string, httpStatus int) (json.RawMessage, error) {
-	if class == "" {
+// CallbackFailure is why an attempt failed.
+type CallbackFailure struct {
+	Class  string // a class of egress, or "secrets"; "" if the attempt succeeded
+	Reason string // a reason of egress, or ""
+	Words  string // what the reason means, with the receiver as the subject
+	Sent   string // how far the request got, as in egress
+	Status int    // of the response, or 0 if there was no response
+}
+
+// CallbackError encodes the error of an attempt. It returns nil if the attempt succeeded.
+func CallbackError(f CallbackFailure) (json.RawMessage, error) {
+	if f.Class == "" {
 		return nil, nil
 	}
-	e := api.CallbackError{Class: class, Message: failures[class]}
+	e := api.CallbackError{Class: f.Class, Message: failures[f.Class], Sent: new(f.Sent)}
 	if e.Message == "" {
-		e.Message = fmt.Sprintf("The receiver answered %d.", httpStatus)
+		e.Message = fmt.Sprintf("The receiver answered %d.", f.Status)
 	}
-	if httpStatus != 0 {
-		e.HTTPStatus = new(int32(httpStatus))
+	if f.Reason != "" {
+		e.Reason, e.Message = new(f.Reason), "The receiver "+f.Words+"."
+	}
+	if f.Status != 0 {
+		e.HTTPStatus = new(int32(f.Status))
 	}
 	encoded, err := json.Marshal(e)
 	if err != nil {

@@ -2,10 +2,9 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"syscall"
 )
@@ -50,10 +49,22 @@ type StatusError struct{ Status int }
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
 
 // handshakeError marks a failure between the TCP connection and the request.
-type handshakeError struct{ err error }
+type handshakeError struct {
+	err      error
+	demanded bool // the server requested a client certificate
+}
 
 func (e *handshakeError) Error() string { return "tls handshake: " + e.err.Error() }
 func (e *handshakeError) Unwrap() error { return e.err }
+
+// closed reports whether the server ended the connection, which may pass. close_notify is io.EOF.
+func (e *handshakeError) closed() bool {
+	switch alertOf(e.err) {
+	case alertInternalError, alertUserCanceled:
+		return true
+	}
+	return errors.Is(e.err, io.EOF) || errors.Is(e.err, io.ErrUnexpectedEOF)
+}
 
 // Class returns the kind of failure of an exchange: a Class constant, or "" for nil. Only the
 // class of an error is stored, because the error's text may contain data that the other side
@@ -70,7 +81,7 @@ func Class(err error) string {
 		return ClassStatus
 	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrHeadersTooLarge):
 		return ClassTooLarge
-	case is[*CodingError](err):
+	case is[*CodingError](err), errors.Is(err, errLocation):
 		return ClassMalformed
 	case errors.Is(err, ErrBusy):
 		return ClassBusy
@@ -103,7 +114,14 @@ func timedOut(err error) bool {
 	return ok && e.Timeout()
 }
 
+// Connected reports whether a failure of the class tls happened after the handshake. With TLS 1.3, a
+// server rejects a client only then, and the request may have been sent.
+func Connected(err error) bool { return is[*alertError](err) }
+
+// tlsFailed reports whether TLS failed, except if the server only closed the connection.
 func tlsFailed(err error) bool {
-	return is[*handshakeError](err) || is[*tls.CertificateVerificationError](err) ||
-		is[tls.AlertError](err) || is[tls.RecordHeaderError](err) || is[x509.UnknownAuthorityError](err)
+	if e, ok := errors.AsType[*handshakeError](err); ok {
+		return !e.closed()
+	}
+	return Connected(err)
 }

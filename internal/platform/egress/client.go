@@ -64,6 +64,7 @@ func (g *Guard) Client(options ClientOptions) *http.Client {
 // only if the request has no body, or if GetBody can rewind the body. So Post removes GetBody,
 // and uses a new connection for a request without a body.
 func (g *Guard) Post(request *http.Request) (*http.Response, error) {
+	exchangeOf(request.Context()).start(request.Method)
 	if err := g.CheckTarget(request.URL); err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 // exchange sends a request. It names the limit if the response's headers exceed it, for which net/http
 // has no error value.
 func exchange(transport *http.Transport, request *http.Request) (*http.Response, error) {
-	response, err := transport.RoundTrip(request)
+	response, err := transport.RoundTrip(exchangeOf(request.Context()).follow(request))
 	if err != nil && strings.Contains(err.Error(), "server response headers exceeded") {
 		return nil, fmt.Errorf("%w: %w", ErrHeadersTooLarge, err)
 	}
@@ -141,6 +142,8 @@ type guarded struct {
 }
 
 func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
+	progress := exchangeOf(request.Context())
+	progress.start(request.Method)
 	if err := t.guard.CheckTarget(request.URL); err != nil {
 		if request.Body != nil {
 			request.Body.Close()
@@ -156,15 +159,21 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	response.Request = request
+	if t.follows && redirects(response) {
+		progress.end() // the body of a redirect isn't read
+		if err := encodeLocation(response); err != nil {
+			response.Body.Close()
+			cancel(nil)
+			return nil, err
+		}
+		keepMethod(response)
+	}
+	response.Body = &ending{response.Body, progress}
 	if size := response.ContentLength; size > t.maxBytes {
 		response.Body.Close()
 		response.Body = unread{fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, size, t.maxBytes)}
 	}
 	decode(response, t.maxBytes)
-	if t.follows {
-		encodeLocation(response)
-		keepMethod(response)
-	}
 	owner, _ := request.Context().Value(tenancyKey{}).(*tenancy)
 	response.Body = &bounded{ReadCloser: response.Body, left: t.maxBytes, budget: t.guard.responses, owner: owner, ctx: ctx, cancel: cancel}
 	return response, nil

@@ -12,7 +12,11 @@ import (
 )
 
 func (g *Guard) dialPlain(ctx context.Context, _, address string) (net.Conn, error) {
-	return g.dial(ctx, address, false)
+	conn, err := g.dial(ctx, address, false)
+	if err != nil {
+		return nil, err
+	}
+	return observe(conn, false), nil
 }
 
 func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
@@ -26,14 +30,19 @@ func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error
 	}
 	config := g.tls.Clone()
 	config.ServerName = host
+	demanded := false
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		demanded = true
+		return &tls.Certificate{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
-		return nil, &handshakeError{err}
+		return nil, &handshakeError{err: err, demanded: demanded}
 	}
-	return secured, nil
+	return observe(secured, demanded), nil
 }
 
 // dial resolves the name once, rejects the target if any of its addresses isn't allowed, and

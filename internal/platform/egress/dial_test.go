@@ -203,16 +203,16 @@ func TestClass(t *testing.T) {
 		"":               {nil},
 		ClassDNS:         {&net.DNSError{IsNotFound: true}, &net.DNSError{IsTimeout: true}},
 		ClassRefused:     {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}},
-		ClassReset:       {syscall.ECONNRESET, syscall.EPIPE, &handshakeError{syscall.ECONNRESET}},
+		ClassReset:       {syscall.ECONNRESET, syscall.EPIPE, &handshakeError{err: syscall.ECONNRESET}},
 		ClassUnreachable: {syscall.ENETUNREACH, syscall.EHOSTUNREACH},
-		ClassTimeout:     {context.DeadlineExceeded, &handshakeError{context.DeadlineExceeded}},
-		ClassTLS:         {&handshakeError{io.EOF}, tls.AlertError(70)},
+		ClassTimeout:     {context.DeadlineExceeded, &handshakeError{err: context.DeadlineExceeded}},
+		ClassTLS:         {&handshakeError{err: tls.RecordHeaderError{}}, &handshakeError{err: &net.OpError{Op: "remote error", Err: tls.AlertError(70)}}},
 		ClassRedirect:    {&RedirectError{3}, &ForeignError{"https://example.com"}},
 		ClassBlocked:     {&net.OpError{Op: "dial", Err: &BlockedError{"x"}}},
 		ClassTooLarge:    {ErrTooLarge, ErrHeadersTooLarge},
 		ClassStatus:      {&StatusError{500}},
 		ClassBusy:        {ErrBusy},
-		ClassConnection:  {io.ErrUnexpectedEOF, context.Canceled, errors.New("malformed HTTP response")},
+		ClassConnection:  {io.ErrUnexpectedEOF, context.Canceled, &handshakeError{err: io.EOF}, &handshakeError{err: &net.OpError{Op: "remote error", Err: tls.AlertError(80)}}, errors.New("malformed HTTP response")},
 	} {
 		for _, err := range errs {
 			if got := Class(err); got != want {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,20 +18,28 @@ func encodeTarget(u *url.URL) {
 	}
 }
 
-// encodeLocation encodes the target of a redirect before net/http resolves it, because resolving
-// decodes the escapes of a path that needs encoding.
-func encodeLocation(response *http.Response) {
+// redirects reports whether net/http follows a response.
+func redirects(response *http.Response) bool {
 	switch response.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	default:
-		return
+		return response.Header.Get("Location") != ""
 	}
+	return false
+}
+
+// errLocation means that the target of a redirect isn't a URL.
+var errLocation = errors.New("the Location of a redirect is not a URL")
+
+// encodeLocation encodes the target of a redirect before net/http resolves it, because resolving
+// decodes the escapes of a path that needs encoding. It returns errLocation if the target isn't a URL.
+func encodeLocation(response *http.Response) error {
 	target, err := url.Parse(response.Header.Get("Location"))
-	if err != nil || response.Header.Get("Location") == "" {
-		return // net/http reports it
+	if err != nil {
+		return errLocation
 	}
 	encodeTarget(target)
 	response.Header.Set("Location", target.String())
+	return nil
 }
 
 // encoded returns the text with its escapes and allowed characters unchanged: those of pchar (RFC

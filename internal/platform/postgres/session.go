@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,8 +31,34 @@ var sessionSettings = map[string]string{
 }
 
 // laterSettings are set after connecting, in the statement that verifies a new session. Existing
-// configurations of PgBouncer would reject them as startup parameters.
+// configurations of PgBouncer would reject them as startup parameters. They override what an
+// administrator set for the role or the database: all that any of pg_settings' "user" settings can
+// break. A server that doesn't know a setting doesn't need it.
 var laterSettings = map[string]string{
+	// Concurrent changes of one row wait for each other. In other levels, they fail.
+	"default_transaction_isolation": "read committed",
+	"row_security":                  "on",
+	// Idle sessions hold locks and listen. Others end transactions and sessions that work.
+	"idle_session_timeout": "0",
+	"transaction_timeout":  "0",
+	"exit_on_error":        "off",
+	// Texts are sent, compared and cast in these forms.
+	"client_encoding":             "UTF8",
+	"datestyle":                   "ISO, MDY",
+	"intervalstyle":               "postgres",
+	"bytea_output":                "hex",
+	"extra_float_digits":          "1",
+	"standard_conforming_strings": "on",
+	"array_nulls":                 "on",
+	"transform_null_equals":       "off",
+	"quote_all_identifiers":       "off",
+	// Plans that are left when enable_seqscan and enable_bitmapscan are off.
+	"enable_indexscan":         "on",
+	"enable_indexonlyscan":     "on",
+	"enable_nestloop":          "on",
+	"enable_partition_pruning": "on",
+	"from_collapse_limit":      "8",
+	"join_collapse_limit":      "8",
 	// Compiling the first plans of a session can cost half a second of CPU. No query of Weft runs long
 	// enough to save that.
 	"jit": "off",
@@ -88,33 +115,53 @@ var errShared = &SessionError{"the connection pooler between Weft and PostgreSQL
 func setUp(ctx context.Context, conn *pgx.Conn, locate bool) (Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	now, err := inspect(ctx, conn, slices.Collect(maps.Keys(laterSettings)), locate)
+	now, err := inspect(ctx, conn, append(slices.Collect(maps.Keys(laterSettings)), "role", "search_path", "synchronous_commit"))
 	if err != nil {
 		return Server{}, err
 	}
-	if now.direct && now.problem == "" {
-		return now.server, nil
+	if !now.direct || now.problem != "" {
+		if err := setAgain(ctx, conn, now); err != nil {
+			return Server{}, err
+		}
 	}
+	if !locate {
+		return Server{}, nil
+	}
+	return place(ctx, conn) // a separate statement: it depends on the settings
+}
+
+// setAgain sets all settings of a session that lacks some of them, or that goes through a pooler.
+func setAgain(ctx context.Context, conn *pgx.Conn, now sessionState) error {
 	mark := ""
 	if !now.direct {
 		if now.mark != "" {
-			return Server{}, errShared
+			return errShared
 		}
 		mark = rand.Text()
 		conn.PgConn().CustomData()[markKey] = mark
 	}
 	names, values := wanted(conn)
-	_, err = conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)`,
-		pgx.QueryExecModeExec, append(names, markKey), append(values, mark))
+	_, err := conn.Exec(ctx, "SELECT set_config(name, value, false) FROM "+wantedSettings+" WHERE name = $3 OR current_setting(name, true) IS NOT NULL",
+		pgx.QueryExecModeExec, append(names, markKey), append(values, mark), markKey)
 	if err != nil {
-		return Server{}, fmt.Errorf("set up the session: %w", err)
+		return fmt.Errorf("set up the session: %w", err)
 	}
-	return now.server, verify(ctx, conn)
+	return verify(ctx, conn)
+}
+
+// place returns the server of a session. It fails in a database without Weft's schema.
+func place(ctx context.Context, conn *pgx.Conn) (on Server, err error) {
+	err = conn.QueryRow(ctx, "SELECT place_of_database(), timeline_of_database(), recovered_position()", pgx.QueryExecModeExec).
+		Scan(&on.Place, &on.Timeline, &on.Recovered)
+	if err != nil {
+		return on, fmt.Errorf("verify the session: %w", err)
+	}
+	return on, nil
 }
 
 // verify returns a SessionError if the session is not in the state in which setUp left it.
 func verify(ctx context.Context, conn *pgx.Conn) error {
-	now, err := inspect(ctx, conn, nil, false)
+	now, err := inspect(ctx, conn, nil)
 	if err != nil {
 		return err
 	}
@@ -137,27 +184,43 @@ type sessionState struct {
 	direct  bool   // whether there is no pooler in between: a pooler issues its own cancel keys
 	mark    string // of the client that last set up the session
 	problem string // the differences from the settings of Session; "" if it has them
-	server  Server // if it was asked for
 }
 
+// wantedSettings are the names and values in the arrays $1 and $2, and two settings that depend on
+// the database and how it is set up.
+//
+// search_path names the schema that has Weft's tables. In a new database, that is public, unless the
+// user can't create tables there or DATABASE_URL sets the path. A role or database may not turn
+// synchronous_commit off: a crash of PostgreSQL would lose acknowledged commits of this service alone.
+const wantedSettings = `(SELECT * FROM unnest($1::text[], $2::text[]) AS given (name, value)
+	UNION ALL SELECT 'search_path', COALESCE(
+		(SELECT '"' || replace(n.nspname, '"', '""') || '"' FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			WHERE c.relname = 'schema_migrations' AND c.relkind = 'r'
+			  AND EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = c.oid AND attname = 'checksum')
+			ORDER BY n.nspname <> 'public', n.nspname LIMIT 1),
+		(SELECT '"public"' FROM pg_catalog.pg_settings s JOIN pg_catalog.pg_namespace n ON n.nspname = 'public'
+			WHERE s.name = 'search_path' AND s.source <> 'client' AND has_schema_privilege(n.oid, 'CREATE')),
+		current_setting('search_path')) WHERE 'search_path' <> ALL ($1::text[])
+	UNION ALL SELECT 'synchronous_commit', 'on' WHERE current_setting('synchronous_commit') = 'off' AND EXISTS (
+		SELECT FROM pg_catalog.pg_settings WHERE name = 'synchronous_commit' AND source IN ('global', 'database', 'user', 'database user'))) AS s (name, value)`
+
+// replicaProblem describes the setting that disables all triggers, which only a superuser can reset.
+const replicaProblem = `SELECT 'session_replication_role is replica instead of origin' WHERE current_setting('session_replication_role') = 'replica'`
+
 // inspect reads a session's role and settings in one round trip. It first sets those of the wanted
-// settings that set names. If locate is set, inspect also reads the server, which fails in a database
-// without Weft's schema.
-func inspect(ctx context.Context, conn *pgx.Conn, set []string, locate bool) (now sessionState, err error) {
+// settings that set names.
+func inspect(ctx context.Context, conn *pgx.Conn, set []string) (now sessionState, err error) {
 	names, values := wanted(conn)
 	var pid uint32
 	var user string
 	var differ []string
-	where, into := "", []any{&pid, &user, &now.mark, &differ}
-	if locate {
-		where = ", place_of_database(), timeline_of_database(), recovered_position()"
-		into = append(into, &now.server.Place, &now.server.Timeline, &now.server.Recovered)
-	}
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_user::text, COALESCE(current_setting($3, true), ''),
 		ARRAY(SELECT format('%s is %s instead of %s', name, COALESCE(current_setting(name, true), 'not set'), value)
-			FROM unnest($1::text[], $2::text[]) AS s (name, value)
-			WHERE CASE WHEN name = ANY ($4::text[]) THEN set_config(name, value, false) ELSE current_setting(name, true) END IS DISTINCT FROM value)`+where,
-		pgx.QueryExecModeExec, names, values, markKey, set).Scan(into...)
+			FROM `+wantedSettings+`
+			WHERE CASE WHEN current_setting(name, true) IS NULL THEN value WHEN name = ANY ($4::text[]) THEN set_config(name, value, false)
+				ELSE current_setting(name, true) END IS DISTINCT FROM value
+			UNION ALL `+replicaProblem+`)`,
+		pgx.QueryExecModeExec, names, values, markKey, set).Scan(&pid, &user, &now.mark, &differ)
 	if err != nil {
 		return now, fmt.Errorf("verify the session: %w", err)
 	}
@@ -174,11 +237,12 @@ func inspect(ctx context.Context, conn *pgx.Conn, set []string, locate bool) (no
 // wanted returns the settings that the session of conn must have.
 func wanted(conn *pgx.Conn) (names, values []string) {
 	params := conn.Config().RuntimeParams
-	for _, name := range append(slices.Sorted(maps.Keys(sessionSettings)), "role") {
+	for _, name := range append(slices.Sorted(maps.Keys(sessionSettings)), "search_path") { // search_path: of DATABASE_URL
 		if value, ok := params[name]; ok {
 			names, values = append(names, name), append(values, value)
 		}
 	}
+	names, values = append(names, "role"), append(values, cmp.Or(params["role"], "none"))
 	for name, value := range laterSettings {
 		names, values = append(names, name), append(values, value)
 	}
@@ -237,10 +301,15 @@ func explain(err error) error {
 
 // CheckWritable returns an error if the database doesn't respond or is read-only.
 func CheckWritable(ctx context.Context, db DB) error {
-	var readOnly bool
-	err := db.QueryRow(ctx, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean").Scan(&readOnly)
-	if err == nil && readOnly {
-		return errors.New("the database is read-only")
+	var standby, readOnly bool
+	err := db.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean").Scan(&standby, &readOnly)
+	switch {
+	case err != nil:
+		return err
+	case standby:
+		return errors.New("the database is read-only: it is a standby")
+	case readOnly:
+		return errors.New("the database is read-only: default_transaction_read_only is on")
 	}
-	return err
+	return nil
 }

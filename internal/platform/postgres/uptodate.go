@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -72,4 +73,14 @@ func holds(ctx context.Context, conn querier, condition string, args ...any) boo
 	var yes bool
 	err := conn.QueryRow(ctx, "SELECT "+condition, args...).Scan(&yes)
 	return err == nil && yes
+}
+
+// SchemaVersion returns the numbers of the last migrations that this binary has: Weft's own, and
+// River's.
+func SchemaVersion() (own, river int, err error) {
+	all, err := allVersions()
+	if err != nil {
+		return 0, 0, err
+	}
+	return len(all.own), int(slices.Max(all.river)), nil
 }

@@ -33,9 +33,17 @@ func (w *Watch) compare(ctx context.Context, sentAt, dbTime time.Time) {
 	if w.Clock == nil {
 		return
 	}
-	w.Clock.Observe(sentAt, w.Clock.Local(), dbTime)
+	receivedAt := w.Clock.Local()
+	w.Clock.Observe(sentAt, receivedAt, dbTime)
 	offset := w.Clock.Offset()
 	adrift := offset.Abs() > w.Tolerance
+	switch {
+	case w.IDs == nil:
+	case adrift:
+		w.IDs.Refuse(errAdrift)
+	default:
+		w.IDs.Observe(dbTime, receivedAt.Sub(sentAt))
+	}
 	if was := w.adrift.Swap(adrift); was == adrift {
 		return
 	}

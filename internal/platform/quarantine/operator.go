@@ -102,24 +102,35 @@ const (
 // runs and callbacks that are due, in the order of their IDs within each kind.
 func List(ctx context.Context, pool postgres.DB, visit func(db.InstallationListUnfinishedRow) error) error {
 	for _, kind := range []string{"execution", "run", "callback"} {
-		p := db.InstallationListUnfinishedParams{Kind: kind, MaxRows: pageSize}
-		for {
-			page, err := db.New().InstallationListUnfinished(ctx, pool, p)
-			if err != nil {
-				return fmt.Errorf("list unfinished work: %w", err)
-			}
-			for _, row := range page {
-				if err := visit(row); err != nil {
-					return err
-				}
-				p.After = row.ID
-			}
-			if len(page) < pageSize {
-				break
-			}
+		if err := list(ctx, pool, kind, visit); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// ListRuns is List for unfinished runs only.
+func ListRuns(ctx context.Context, pool postgres.DB, visit func(db.InstallationListUnfinishedRow) error) error {
+	return list(ctx, pool, "run", visit)
+}
+
+func list(ctx context.Context, pool postgres.DB, kind string, visit func(db.InstallationListUnfinishedRow) error) error {
+	p := db.InstallationListUnfinishedParams{Kind: kind, MaxRows: pageSize}
+	for {
+		page, err := db.New().InstallationListUnfinished(ctx, pool, p)
+		if err != nil {
+			return fmt.Errorf("list unfinished work: %w", err)
+		}
+		for _, row := range page {
+			if err := visit(row); err != nil {
+				return err
+			}
+			p.After = row.ID
+		}
+		if len(page) < pageSize {
+			return nil
+		}
+	}
 }
 
 // Start puts the database in quarantine. Within two seconds no process starts new work; calls in

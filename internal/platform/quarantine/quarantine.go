@@ -20,6 +20,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/clock"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -42,6 +43,8 @@ type Watch struct {
 	// Tolerance; if Clock is nil, they are not compared. Set both fields before the first poll.
 	Clock     *clock.Clock
 	Tolerance time.Duration
+	// IDs takes its time from each comparison, and makes none while the clocks differ. It may be nil.
+	IDs *uuid7.Maker
 
 	held   atomic.Bool
 	adrift atomic.Bool   // the clock differs by more than Tolerance

@@ -39,6 +39,17 @@ const (
 	keepEvery  = time.Hour
 	retryAfter = time.Second // after a table was in use
 	failedWait = time.Minute
+
+	// Statements wait behind a lock that waits. So the first attempt waits briefly, and only attempts to
+	// create the partitions of the first weeks (this one and the next) become patient. They remain below
+	// deadlock_timeout, so that the attempt gives way in a deadlock and no request does.
+	firstWeeks    = 2
+	leastPatience = 25 * time.Millisecond
+	mostPatience  = 800 * time.Millisecond
+	// After that many attempts, something holds a table for long, such as pg_dump. The next attempts
+	// follow after a pause, so that requests aren't delayed all the time.
+	manyAttempts = 12
+	longPause    = 10 * time.Second
 )
 
 // Keeper manages the partitions. Only the keeper of one process works at a time.
@@ -48,6 +59,8 @@ type Keeper struct {
 	metrics *telemetry.Metrics
 	log     *slog.Logger
 	due     time.Time
+
+	attempts int // that failed to create the partitions of the first weeks, since the last success
 }
 
 // NewKeeper returns a keeper with the given retention time, which must be at least Least; 0
@@ -73,6 +86,8 @@ func (k *Keeper) Sweep(ctx context.Context) {
 	switch {
 	case err == nil:
 		k.due = time.Now().Add(keepEvery)
+	case busy && k.attempts > manyAttempts:
+		k.due = time.Now().Add(longPause)
 	case busy:
 		k.due = time.Now().Add(retryAfter)
 	default:
@@ -99,8 +114,8 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	}
 	k.metrics.InDefaultPartitions(found)
 	for week := range int32(ahead + 1) {
-		if err := q.PartitionsCreateAhead(ctx, k.db, 7*week); err != nil {
-			return 0, fmt.Errorf("create the partitions of a coming week: %w", err)
+		if err := k.create(ctx, week); err != nil {
+			return 0, err
 		}
 	}
 	if found > 0 {
@@ -131,6 +146,29 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	return dropped, nil
 }
 
+// create creates the partitions of the week that is the given number of weeks ahead. While the tables
+// are in use, each call for one of the first weeks waits longer for them than the call before.
+func (k *Keeper) create(ctx context.Context, week int32) error {
+	patience := leastPatience
+	if week < firstWeeks {
+		patience = min(leastPatience<<min(k.attempts, manyAttempts), mostPatience)
+	}
+	made, err := db.New().PartitionsCreateAhead(ctx, k.db, db.PartitionsCreateAheadParams{Days: 7 * week, Patience: patience})
+	switch {
+	case err == nil && made:
+		k.log.InfoContext(ctx, "created the partitions of a week", "weeks_ahead", week, "failed_attempts", k.attempts)
+		k.attempts = 0
+	case week < firstWeeks && inUse(err):
+		if k.attempts++; k.attempts == 1 || k.attempts%10 == 0 {
+			k.log.WarnContext(ctx, "the partitions of a week are missing and their tables are in use; trying again", "weeks_ahead", week, "failed_attempts", k.attempts)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create the partitions of a coming week: %w", err)
+	}
+	return nil
+}
+
 // move moves the rows of the default partitions, which are never dropped, into partitions of their week.
 func (k *Keeper) move(ctx context.Context, found int64) error {
 	k.log.WarnContext(ctx, "moving executions or runs that are outside of all weekly partitions", "count", found)
@@ -146,8 +184,11 @@ func (k *Keeper) move(ctx context.Context, found int64) error {
 	return nil
 }
 
-// inUse reports whether err means that a lock wasn't available within the lock timeout.
+// inUse reports whether err means that a lock wasn't available in time.
 func inUse(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "55P03" || e.Code == "40P01")
 }

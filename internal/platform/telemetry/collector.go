@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -97,7 +98,8 @@ func (m *Metrics) WatchPool(name string, pool *pgxpool.Pool) {
 // databaseQuery returns what slows down a busy queue before it makes the queue fail.
 const databaseQuery = `SELECT ARRAY[
 	(SELECT COALESCE(sum(n_dead_tup), 0) FROM pg_stat_user_tables),
-	h.oldest_snapshot, h.oldest_transaction,
+	h.oldest_snapshot,
+	GREATEST(h.oldest_transaction, (SELECT extract(epoch FROM now() - min(prepared)) FROM pg_prepared_xacts WHERE database = current_database())),
 	pg_notification_queue_usage(),
 	(SELECT numbackends FROM pg_stat_database WHERE datname = current_database())
 	]::float8[] FROM session_health() AS h`
@@ -113,7 +115,7 @@ func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
 	if m == nil {
 		return
 	}
-	m.sample(querying(pool, databaseQuery), "weft_database_", nil, [][2]string{
+	m.sample(withOldest(pool, querying(pool, databaseQuery)), "weft_database_", nil, [][2]string{
 		{"dead_rows", "Rows that wait for vacuum."},
 		{"oldest_snapshot_transactions", "Number of transactions since the oldest snapshot. Vacuum can't remove rows that died since."},
 		{"oldest_transaction_seconds", "Age of the oldest open transaction."},
@@ -124,6 +126,58 @@ func (m *Metrics) WatchDatabase(pool *pgxpool.Pool) {
 		{"age_seconds", "Time since the start of the last complete audit of all credits, by any process. Alert above 7200."},
 		{"unverified_seconds", "Age of the oldest verification of a checkpoint of postings. Alert above 2592000."},
 	}...)
+}
+
+// transactionsQuery returns the transactions that hold a lock on a relation of the database, by their
+// virtual IDs, which are never used twice. Every user sees them all, but not when they started:
+// pg_stat_activity shows that only for the user's own sessions. Vacuum workers have no user.
+const transactionsQuery = `SELECT COALESCE(array_agg(DISTINCT l.virtualtransaction), '{}')
+	FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+	WHERE l.locktype = 'relation' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND a.usesysid IS NOT NULL`
+
+// firstSeen remembers when transactions were first seen.
+type firstSeen struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// oldest returns since when the oldest of the open transactions has been seen.
+func (f *firstSeen) oldest(open []string, now time.Time) (age time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.at
+	f.at = make(map[string]time.Time, len(open))
+	for _, id := range open {
+		since, known := before[id]
+		if !known {
+			since = now
+		}
+		f.at[id], age = since, max(age, now.Sub(since))
+	}
+	return age
+}
+
+// oldestAt is the place of the oldest transaction in the result of databaseQuery.
+const oldestAt = 2
+
+// withOldest adds the transactions of other users to the result of databaseQuery. Their age counts from
+// the first sample that saw them.
+func withOldest(pool *pgxpool.Pool, read func() ([]float64, error)) func() ([]float64, error) {
+	var seen firstSeen
+	return func() ([]float64, error) {
+		values, err := read()
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		var open []string
+		if err := pool.QueryRow(ctx, transactionsQuery).Scan(&open); err != nil {
+			return nil, err
+		}
+		values[oldestAt] = max(values[oldestAt], seen.oldest(open, time.Now()).Seconds())
+		return values, nil
+	}
 }
 
 // querying returns a function that reads the array that a query returns.

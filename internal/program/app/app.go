@@ -45,6 +45,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/clock"
 	"github.com/weft-automation/weft/internal/platform/egress"
@@ -137,6 +138,9 @@ func (a *App) build(ctx, background context.Context) (err error) {
 	a.clock = clock.New(a.cfg.now)
 	a.watch = quarantine.NewWatch(a.pools.system, a.log)
 	a.watch.Clock, a.watch.Tolerance = a.clock, cmp.Or(a.cfg.ClockTolerance, defaultClockTolerance)
+	if a.cfg.now == nil { // a test's clock must not stop the IDs of other tests
+		a.watch.IDs = uuid7.Process
+	}
 	checked := inBackground(func() error { return a.preflight(ctx, background) })
 	err = a.construct()
 	failed := checked()
@@ -326,14 +330,19 @@ func (a *App) Failed() <-chan error { return a.failed }
 
 // tuneMemory returns the memory that the startup used to the system. It also raises GOGC to 200,
 // unless GOGC is set, because a small heap would be collected too often. GOMEMLIMIT still bounds
-// the heap. Unless it is set, it is nine tenths of the memory that the cgroup allows.
+// the heap.
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
-	_, _ = memlimit.Set() // a process without a cgroup keeps its limit
+	limitMemory()
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 }
+
+// limitMemory sets GOMEMLIMIT to nine tenths of the memory that the cgroup allows, unless it is set.
+var limitMemory = sync.OnceFunc(func() {
+	_, _ = memlimit.Set() // a process without a cgroup keeps its limit
+})
 
 // Run starts a process and stops it when ctx is done or a part fails. It returns the error of the
 // failed part, or of the startup.

@@ -181,7 +181,7 @@ var variables = []variable{
 	{"WEFT_CONNECTIONS_PER_ADDRESS", "", func(c *Config, v string) (err error) { c.ConnectionsPerAddress, err = parseConnections(v); return err }},
 	{"WEFT_BUFFER_MEMORY", strconv.Itoa(server.DefaultMemory >> 20), func(c *Config, v string) error {
 		mebibytes, err := strconv.ParseInt(v, 10, 32)
-		if c.BufferMemory = mebibytes << 20; err != nil || mebibytes < 64 {
+		if c.BufferMemory = mebibytes << 20; err != nil || c.BufferMemory < leastBuffer {
 			return errors.New("must be a whole number of MiB, at least 64")
 		}
 		return nil

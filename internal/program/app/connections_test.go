@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -53,6 +54,36 @@ func TestSilentConnectionsDoNotBlockAPIOrOperations(t *testing.T) {
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusOK {
 			t.Errorf("%s: got status %d, want 200", url, answer.StatusCode)
+		}
+	}
+}
+
+func TestALowDescriptorLimitBlamesOnlyWhatWasSet(t *testing.T) {
+	for _, c := range []struct {
+		connections int
+		descriptors uint64
+		want        string // "": no error
+	}{
+		{0, 64, "the file descriptor limit of 64 is too low: Weft needs at least 193"},
+		{10, 64, "the file descriptor limit of 64 is too low: Weft needs at least 193"},
+		{500, 512, "WEFT_CONNECTIONS: the file descriptor limit of 512 allows at most 320 connections"},
+		{0, 256, ""}, {320, 512, ""},
+	} {
+		err := Config{Connections: c.connections}.fit(c.descriptors)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%d connections with %d descriptors: %v, want %q", c.connections, c.descriptors, err, c.want)
+		}
+	}
+}
+
+func TestBufferMemoryFitsIntoTheMemoryLimit(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct{ configured, limit, want int64 }{
+		{0, math.MaxInt64, 128}, {512 * mib, math.MaxInt64, 512},
+		{0, 1024 * mib, 128}, {0, 240 * mib, 80}, {512 * mib, 240 * mib, 80}, {72 * mib, 240 * mib, 72}, {0, 115 * mib, 64},
+	} {
+		if got := bufferMemory(c.configured, c.limit); got != c.want*mib {
+			t.Errorf("%d MiB configured, limit %d MiB: %d MiB, want %d", c.configured/mib, c.limit/mib, got/mib, c.want)
 		}
 	}
 }

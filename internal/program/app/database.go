@@ -13,10 +13,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/wait"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
+	"github.com/weft-automation/weft/internal/workflow/schedule"
+	"github.com/weft-automation/weft/internal/workflow/uncertain"
 )
 
 // pools are the connection pools, one per purpose, so that no purpose can starve the others.
@@ -163,6 +170,51 @@ func Migrate(ctx context.Context, dsn string) error {
 	}
 	defer pool.Close()
 	return postgres.Migrate(ctx, pool)
+}
+
+// finder finds the runs of a restored database that would repeat a call that is not safe to repeat.
+func finder(pool *pgxpool.Pool) (*uncertain.Finder, error) {
+	registry, err := component.NewRegistry(modules.All(egress.New(egress.Policy{}))...)
+	if err != nil {
+		return nil, err
+	}
+	return &uncertain.Finder{DB: pool, Workflows: workflow.NewService(pool, registry, nil), Modules: registry}, nil
+}
+
+// CountUncertainRuns returns the number of unfinished runs in which a component that is not safe to
+// repeat may still start.
+func CountUncertainRuns(ctx context.Context, pool *pgxpool.Pool) (n int, err error) {
+	f, err := finder(pool)
+	if err != nil {
+		return 0, err
+	}
+	err = f.Each(ctx, func(notify.Key) error { n++; return nil })
+	return n, err
+}
+
+// FailUncertainRuns fails the runs that CountUncertainRuns counts, and returns their number. They finish
+// after the release.
+func FailUncertainRuns(ctx context.Context, pool *pgxpool.Pool) (n int, err error) {
+	f, err := finder(pool)
+	if err != nil {
+		return 0, err
+	}
+	o := orchestrator.New(orchestrator.Deps{System: pool, Modules: f.Modules, Workflows: f.Workflows, Log: slog.New(slog.DiscardHandler)})
+	defer o.Close()
+	err = f.Each(ctx, func(key notify.Key) error {
+		failed, err := o.FailRun(ctx, key, execution.RestoreUncertain, "The database was restored from a backup in which this run had not finished, and a component that is not safe to repeat may have run since. Check what took effect, then rerun it.")
+		if failed {
+			n++
+		}
+		return err
+	})
+	return n, err
+}
+
+// SkipDueSchedules skips the times of schedules that are due or queued, and returns the number of
+// schedules. The runs of these times may have started after the backup.
+func SkipDueSchedules(ctx context.Context, pool *pgxpool.Pool) (int, error) {
+	return schedule.SkipDue(ctx, pool)
 }
 
 // FailUnsafe fails the unfinished executions of a database in quarantine that are not safe to

@@ -63,6 +63,7 @@ const maxEntries = 12
 var places = map[string]place{
 	"internal/kit/status":     {level: 0, why: "state names, shared by rows and wire"},
 	"internal/kit/credit":     {level: 0, why: "amounts, shared by rows and wire"},
+	"internal/kit/uuid7":      {level: 0, outside: []string{ids}, why: "IDs, whose time no clock of this machine can set wrong"},
 	"internal/kit/timestamp":  {level: 0, why: "the wire form of times"},
 	"internal/kit/fault":      {level: 0, why: "the one error with a meaning across packages"},
 	"internal/kit/failpoint":  {level: 0, why: "named crash points at which a test kills the process"},
@@ -102,13 +103,13 @@ var places = map[string]place{
 	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "notifications, which may be lost"},
 	"internal/platform/idempotency":         {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "Idempotency-Keys"},
 	"internal/platform/retention":           {level: 3, inside: []string{"gen/db", "internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{pgx}, why: "partitions: created and dropped"},
-	"internal/platform/quarantine":          {level: 3, inside: []string{"gen/db", "internal/platform/clock", "internal/kit/fault", "internal/kit/wait", "internal/platform/postgres"}, outside: []string{pgx}, why: "whether work on a restored database is allowed"},
+	"internal/platform/quarantine":          {level: 3, inside: []string{"gen/db", "internal/platform/clock", "internal/kit/fault", "internal/kit/wait", "internal/platform/postgres", "internal/kit/uuid7"}, outside: []string{pgx}, why: "whether work on a restored database is allowed"},
 
 	"internal/secret/signature": {level: 1, inside: []string{"internal/kit/fault"}, why: "the signed message"},
 	"internal/secret/seal":      {level: 1, outside: []string{ids}, why: "envelope encryption"},
 	"internal/secret/redact":    {level: 1, why: "finding and redacting secrets in text"},
 	"internal/secret/signcheck": {level: 2, inside: []string{"internal/kit/strictjson"}, why: "diagnosis of wrong signatures; no keys"},
-	"internal/secret/vault":     {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal"}, outside: []string{ids}, why: "encryption of secret outputs; it does not decide which are secret"},
+	"internal/secret/vault":     {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal", "internal/kit/uuid7"}, outside: []string{ids}, why: "encryption of secret outputs; it does not decide which are secret"},
 
 	"internal/account/revocation": {level: 1, why: "the end of streams whose caller lost access"},
 	"internal/account/plan":       {level: 1, inside: []string{"internal/kit/credit"}, why: "plans and what they include"},
@@ -119,19 +120,19 @@ var places = map[string]place{
 	},
 	"internal/account/billing": {level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/postgres", "internal/account/storage", "internal/kit/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/account/auth": {
-		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/account/revocation", "internal/kit/cursor", "internal/kit/fault", "internal/secret/signcheck", "internal/platform/postgres", "internal/secret/signature", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/account/revocation", "internal/kit/cursor", "internal/kit/fault", "internal/secret/signcheck", "internal/platform/postgres", "internal/secret/signature", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals; no route names",
 	},
 	"internal/account/person": {
-		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/account/revocation", "internal/kit/cursor", "internal/kit/fault", "internal/platform/mail", "internal/platform/postgres", "internal/secret/seal", "internal/kit/timestamp"},
+		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/account/revocation", "internal/kit/cursor", "internal/kit/fault", "internal/platform/mail", "internal/platform/postgres", "internal/secret/seal", "internal/kit/timestamp", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "users, their sessions and roles; no route names",
 	},
 	"internal/account/workspace": {
-		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/postgres", "internal/kit/timestamp"}, outside: []string{ids, pgx},
+		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/postgres", "internal/kit/timestamp", "internal/kit/uuid7"}, outside: []string{ids, pgx},
 		why: "workspaces and their terms",
 	},
 	"internal/account/environment": {
-		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
+		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "the variables of a workspace; it resolves nothing",
 	},
 	"internal/account/ratelimit": {
@@ -147,7 +148,7 @@ var places = map[string]place{
 		level: 6, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref", "internal/kit/reference", "internal/kit/spelling", "internal/platform/budget"},
 		outside: []string{ids}, why: "what a module is; no database, no queue, no HTTP server",
 	},
-	"internal/component/componenttest":       {level: 7, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson"}, outside: []string{ids}, why: "tests that every module must pass", tests: true},
+	"internal/component/componenttest":       {level: 7, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson", "internal/kit/uuid7"}, outside: []string{ids}, why: "tests that every module must pass", tests: true},
 	"internal/component/modules/upstream":    {level: 7, inside: []string{"internal/component", "internal/platform/egress", "internal/kit/credit"}, why: "HTTP calls of modules"},
 	"internal/component/modules/utility":     {level: 7, inside: []string{"internal/component", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules without I/O"},
 	"internal/component/modules/apicall":     {level: 8, inside: []string{"internal/component", "internal/component/graph", "internal/component/modules/upstream", "internal/component/template", "internal/kit/content", "internal/kit/credit", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
@@ -164,13 +165,13 @@ var places = map[string]place{
 	},
 	"internal/execution": {
 		level:   7,
-		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait"},
+		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 
 	"internal/workflow": {
 		level:   7,
-		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/reference", "internal/component/template"},
+		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/reference", "internal/component/template", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "workflow definitions: validation and storage; it runs nothing",
 	},
 	"internal/workflow/workflowtest": {
@@ -179,28 +180,29 @@ var places = map[string]place{
 	},
 	"internal/workflow/engine": {
 		level:   8,
-		inside:  []string{"gen/api", "internal/account/storage", "internal/component", "internal/component/expression", "internal/component/graph", "internal/component/modules/logic", "internal/component/template", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/reference", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp"},
+		inside:  []string{"gen/api", "internal/account/storage", "internal/component", "internal/component/expression", "internal/component/graph", "internal/component/modules/logic", "internal/component/template", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/reference", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/uuid7"},
 		outside: []string{ids}, pure: true, why: "decisions of how a run advances; no database, no clock, no context",
 	},
 	"internal/workflow/orchestrator": {
 		level:   9,
-		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/execution", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/workflow/engine"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/execution", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/workflow/engine", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river}, why: "advancing runs; independent of the callers",
 	},
 	"internal/workflow/run": {
 		level:   10,
-		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river}, why: "runs, for API callers",
 	},
-	"internal/workflow/changes": {level: 10, inside: []string{"gen/", "internal/kit/cursor", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/notify", "internal/platform/postgres"}, outside: []string{ids}, why: "which runs and executions change; IDs and states only"},
+	"internal/workflow/uncertain": {level: 10, inside: []string{"gen/db", "internal/component", "internal/component/graph", "internal/kit/fault", "internal/platform/notify", "internal/platform/postgres", "internal/platform/quarantine", "internal/workflow", "internal/workflow/engine"}, outside: []string{ids}, why: "which runs of a restored database would repeat an unsafe call"},
+	"internal/workflow/changes":   {level: 10, inside: []string{"gen/", "internal/kit/cursor", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/notify", "internal/platform/postgres"}, outside: []string{ids}, why: "which runs and executions change; IDs and states only"},
 	"internal/workflow/hook": {
 		level:   11,
-		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
+		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "github.com/tidwall/gjson"}, why: "runs started by webhooks of other services",
 	},
 	"internal/workflow/schedule": {
 		level:   11,
-		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/kit/wait"},
+		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
 
@@ -221,9 +223,9 @@ var places = map[string]place{
 	"internal/web/style":    {level: 0, why: "the colors, fonts and sizes of all pages"},
 	"internal/web/diagram":  {level: 0, why: "graphs as pictures; pure, and independent of runs"},
 	"internal/web/page":     {level: 9, inside: []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/person", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/postgres", "internal/web/protocol", "internal/web/style"}, outside: []string{ids}, why: "what all pages for people have in common"},
-	"internal/web/settings": {level: 10, inside: []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/web/contract", "internal/kit/fault", "internal/web/page", "internal/web/protocol", "internal/account/person", "internal/account/workspace", "internal/workflow"}, outside: []string{ids}, why: "the pages of the settings; no SQL, no API"},
+	"internal/web/settings": {level: 10, inside: []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/web/contract", "internal/kit/fault", "internal/web/page", "internal/web/protocol", "internal/account/person", "internal/account/workspace", "internal/workflow", "internal/kit/uuid7"}, outside: []string{ids}, why: "the pages of the settings; no SQL, no API"},
 	"internal/web/form":     {level: 8, inside: []string{"internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson", "internal/web/catalog"}, pure: true, why: "forms from JSON Schemas; pure"},
-	"internal/web/console":  {level: 12, inside: []string{"gen/api", "internal/account/billing", "internal/account/ratelimit", "internal/component", "internal/component/graph", "internal/execution", "internal/execution/callback", "internal/execution/present", "internal/kit/credit", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/web/catalog", "internal/web/contract", "internal/web/diagram", "internal/web/form", "internal/web/page", "internal/web/portal", "internal/account/person", "internal/platform/idempotency", "internal/platform/notify", "internal/workflow", "internal/workflow/orchestrator", "internal/workflow/run", "internal/workflow/schedule"}, outside: []string{ids}, why: "the pages of the console; no SQL, no API"},
+	"internal/web/console":  {level: 12, inside: []string{"gen/api", "internal/account/billing", "internal/account/ratelimit", "internal/component", "internal/component/graph", "internal/execution", "internal/execution/callback", "internal/execution/present", "internal/kit/credit", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/web/catalog", "internal/web/contract", "internal/web/diagram", "internal/web/form", "internal/web/page", "internal/web/portal", "internal/account/person", "internal/platform/idempotency", "internal/platform/notify", "internal/workflow", "internal/workflow/orchestrator", "internal/workflow/run", "internal/workflow/schedule", "internal/kit/uuid7"}, outside: []string{ids}, why: "the pages of the console; no SQL, no API"},
 	"internal/web/server": {
 		level:   12,
 		inside:  []string{"gen/api", "internal/platform/throttle", "internal/platform/budget", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/execution/callback", "internal/web/catalog", "internal/component", "internal/web/contract", "internal/kit/cursor", "internal/kit/credit", "internal/platform/egress", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/web/protocol", "internal/workflow/changes", "internal/workflow/hook", "internal/platform/idempotency", "internal/platform/notify", "internal/account/person", "internal/web/portal", "internal/account/ratelimit", "internal/execution/present", "internal/workflow/run", "internal/workflow/schedule", "internal/platform/sse", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/platform/postgres", "internal/workflow", "internal/account/workspace"},
@@ -241,10 +243,11 @@ var places = map[string]place{
 	"internal/local/demo":         {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
 
 	"internal/program/rotation":    {level: 12, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "re-encryption under another master key"},
+	"internal/program/backup":      {level: 13, inside: []string{"internal/platform/postgres", "internal/program/rotation", "internal/secret/seal"}, outside: []string{pgx, "golang.org/x/sys/unix"}, why: "backup and restore by PostgreSQL's own programs"},
 	"internal/program/pagetest":    {level: 14, inside: []string{"internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/kit/credit", "internal/kit/waittest", "internal/local/pgtest", "internal/platform/postgres", "internal/platform/telemetry", "internal/program/app"}, outside: []string{ids, pgx}, why: "a Weft and a browser for tests of pages", tests: true},
 	"internal/program/app":         {level: 13, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces, "github.com/KimMachineGun/automemlimit"}, why: "construction, and the order of start and stop"},
 	"internal/program/bench":       {level: 16, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
-	"internal/program/conformseed": {level: 14, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "server-side data for the conformance cases"},
+	"internal/program/conformseed": {level: 14, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres", "internal/kit/uuid7"}, outside: []string{ids, pgx}, why: "server-side data for the conformance cases"},
 	"internal/program/prose":       {level: 0, why: "the check of texts against the writing style"},
 	"internal/program/dist":        {level: 0, why: "the packages that users install; no part of the service"},
 	"internal/program/chaos":       {level: 14, why: "only tests: faults under load"},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -79,7 +80,7 @@ func (a *App) buildListeners(registry *component.Registry) error {
 	if a.cfg.Addr != "" {
 		proxies, keys := auth.Proxies(a.cfg.TrustedProxies), auth.NewKeys(a.pools.api)
 		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
-		memory := server.NewMemory(cmp.Or(a.cfg.BufferMemory, server.DefaultMemory))
+		memory := a.buffers()
 		a.metrics.WatchMemory(memory.Held)
 		listed := catalog.New(registry)
 		pages, err := a.pages(keys, workspaces, credits, proxies, listed)
@@ -159,6 +160,8 @@ const (
 	// otherDescriptors are reserved for the operations listener, the database pools, files and
 	// callbacks.
 	otherDescriptors = opsConnections + 128
+	// leastBuffer is the least memory for bodies of requests and responses.
+	leastBuffer = 64 << 20
 )
 
 // connectionsFor returns how many connections the API may have open under a descriptor limit. It
@@ -184,11 +187,38 @@ func (c Config) descriptors() (uint64, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("read the file descriptor limit: %w", err)
 	}
-	highest := int(min(limit.Cur, 1<<30)) - otherDescriptors
-	if c.Connections > highest {
-		return 0, fmt.Errorf("WEFT_CONNECTIONS: the file descriptor limit of %d allows at most %d connections; raise the limit (ulimit -n, LimitNOFILE)", limit.Cur, max(highest, 0))
+	return limit.Cur, c.fit(limit.Cur)
+}
+
+// fit returns an error if a descriptor limit is too low for WEFT_CONNECTIONS or, if that isn't set,
+// for the service.
+func (c Config) fit(descriptors uint64) error {
+	highest := int(min(descriptors, 1<<30)) - otherDescriptors
+	switch {
+	case highest < 1:
+		return fmt.Errorf("the file descriptor limit of %d is too low: Weft needs at least %d; raise the limit (ulimit -n, LimitNOFILE)", descriptors, otherDescriptors+1)
+	case c.Connections > highest:
+		return fmt.Errorf("WEFT_CONNECTIONS: the file descriptor limit of %d allows at most %d connections; raise the limit (ulimit -n, LimitNOFILE)", descriptors, highest)
 	}
-	return limit.Cur, nil
+	return nil
+}
+
+// bufferMemory returns how many bytes the bodies of requests and responses in flight may hold: the
+// configured number, but at most a third of the memory limit of the process, because Go's heap and
+// what is decoded from the bodies need more than they do. It is at least leastBuffer.
+func bufferMemory(configured, limit int64) int64 {
+	return min(cmp.Or(configured, server.DefaultMemory), max(limit/3, leastBuffer))
+}
+
+// buffers returns the memory for bodies. It logs if that is less than what was configured.
+func (a *App) buffers() *server.Memory {
+	limitMemory()
+	limit := debug.SetMemoryLimit(-1) // reads it
+	bytes := bufferMemory(a.cfg.BufferMemory, limit)
+	if bytes < a.cfg.BufferMemory {
+		a.log.Warn("WEFT_BUFFER_MEMORY is more than a third of the memory limit and was reduced", "configured_mib", a.cfg.BufferMemory>>20, "mib", bytes>>20, "limit_mib", limit>>20)
+	}
+	return server.NewMemory(bytes)
 }
 
 // connections returns the limits of the API's listener. It returns an error if the descriptor limit

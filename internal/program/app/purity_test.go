@@ -39,3 +39,22 @@ func TestPurePackagesDoNotReadTheClock(t *testing.T) {
 		t.Error("no package is pure")
 	}
 }
+
+// Functions of google/uuid that read the clock. Its IDs of version 7 count on from the last one, so
+// a clock that was wrong for a second makes wrong IDs until the process restarts.
+var clockedIDs = regexp.MustCompile(`\buuid\.(NewV7|NewV7FromReader|NewV6|NewUUID)\(`)
+
+func TestIDsTakeTheirTimeFromTheCheckedClock(t *testing.T) {
+	for _, file := range sources(t) {
+		if !strings.HasPrefix(file.path, "internal") || strings.HasSuffix(file.path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root(t), file.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if call := clockedIDs.Find(text); call != nil {
+			t.Errorf("%s calls %s instead of uuid7.New", file.path, call)
+		}
+	}
+}

@@ -25,6 +25,9 @@ func TestEveryReasonIsInTheContract(t *testing.T) {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
+		if strings.HasSuffix(path, "platform/egress/reason.go") { // reasons of failed calls, which no error response has
+			return nil
+		}
 		source, err := os.ReadFile(path)
 		for _, match := range reasoned.FindAllStringSubmatch(string(source), -1) {
 			found++

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/program/app"
@@ -156,7 +157,7 @@ func (d *deployment) prepare(ctx context.Context, dsn string) error {
 		return err
 	}
 	defer pool.Close()
-	if d.workspaceID, err = uuid.NewV7(); err != nil {
+	if d.workspaceID, err = uuid7.New(); err != nil {
 		return err
 	}
 	_, err = workspace.Create(ctx, pool, workspace.CreateParams{ID: d.workspaceID, Name: "bench", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -49,7 +49,7 @@ func (r *rig) commits(ctx context.Context, clients int, two bool) load {
 			defer conns[i].Release()
 		}
 		return closedLoop(ctx, clients, r.Length, func(ctx context.Context, client int) error {
-			id, err := uuid.NewV7()
+			id, err := uuid7.New()
 			if err != nil {
 				return err
 			}

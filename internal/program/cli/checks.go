@@ -114,6 +114,7 @@ func (d *doctorCommand) checkPostgres(ctx context.Context, s *session) []finding
 		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it automatically)", "weft migrate")})
 	}
 	all = append(all, finding{fine, "the schema matches this binary", ""}, checkRoles(ctx, dsn))
+	all = append(all, checkSettings(ctx, pool)...)
 	if now, err := db.New().InstallationGet(ctx, pool); err == nil && now.QuarantinedAt != nil {
 		all = append(all, finding{wrong, fmt.Sprintf("the database is in quarantine since %s: %s", now.QuarantinedAt.UTC().Format(time.DateTime), *now.Reason), cureOfQuarantine})
 	}

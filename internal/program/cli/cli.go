@@ -69,6 +69,8 @@ type commands struct {
 	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (directly in the service's database)."`
 	Audit auditCommand `cmd:"" help:"Check that the credits of each account match its postings and its usage."`
 
+	Backup     backupCommand     `cmd:"" help:"Back up the database into a folder, by pg_dump."`
+	Restore    restoreCommand    `cmd:"" help:"Restore a backup into an empty database, which is then in quarantine."`
 	Quarantine quarantineCommand `cmd:"" help:"Put a database in quarantine, for example after a restore, or release it."`
 
 	Conform conformCommand `cmd:"" help:"Test a deployment against the contract, and report the results by part."`

@@ -17,6 +17,7 @@ import (
 // TestMain lets this test program act as weft for the shells that call it.
 func TestMain(m *testing.M) {
 	if os.Getenv("WEFT_TEST_AS_WEFT") == "1" {
+		_ = os.Unsetenv("WEFT_TEST_AS_WEFT") // weft serve rejects unknown settings
 		os.Exit(cli.Run(context.Background(), cli.Process{
 			Program: os.Args[0], Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		}))

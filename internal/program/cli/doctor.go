@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
@@ -157,4 +159,27 @@ func (d *doctorCommand) checkSettings(_ context.Context, s *session) []finding {
 		return all
 	}
 	return []finding{{fine, "the environment is understood", ""}}
+}
+
+// harmfulSettings break something without an error. Only a superuser can set them, and a session of
+// Weft can't reset them. Weft sets or refuses the others that a role or database can have, or they are
+// harmless.
+var harmfulSettings = []struct{ name, bad, harm string }{
+	{"track_activities", "off", "frozen workers are not noticed, and their work waits"},
+	{"track_counts", "off", "autovacuum doesn't run, and tables grow"},
+	{"zero_damaged_pages", "on", "damaged rows are lost without an error"},
+	{"ignore_checksum_failure", "on", "damaged pages are read without an error"},
+	{"ignore_system_indexes", "on", "every statement is slow"},
+}
+
+// checkSettings warns of settings of the server, the role or the database that harm silently.
+func checkSettings(ctx context.Context, pool *pgxpool.Pool) (all []finding) {
+	for _, setting := range harmfulSettings {
+		var now string
+		if err := pool.QueryRow(ctx, "SELECT current_setting($1)", setting.name).Scan(&now); err == nil && now == setting.bad {
+			all = append(all, finding{doubt, fmt.Sprintf("%s is %s: %s", setting.name, now, setting.harm),
+				"as an administrator, remove it from postgresql.conf, or: ALTER ROLE or ALTER DATABASE ... RESET " + setting.name})
+		}
+	}
+	return all
 }

@@ -40,7 +40,7 @@ profile_add profile_list profile_use profile_show profile_remove
 // notRun are the commands whose examples other tests run: servers, settings, and commands for operators
 // that need a master key, an answer on a terminal or a separate database.
 const notRun = " dev serve work migrate config_show config_check listen proxy conform doctor keys_rotate keys_revoke keys_rotate-master " +
-	"admin_owner admin_password quarantine_status quarantine_begin quarantine_release "
+	"admin_owner admin_password backup restore quarantine_status quarantine_begin quarantine_release "
 
 // The examples of the help work as they are, in a new folder next to a new weft dev, with the files that
 // only the user can have.

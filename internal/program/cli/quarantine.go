@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,12 @@ func (q *quarantineStatus) Run(s *session, pool *pgxpool.Pool) error {
 	if err != nil {
 		return err
 	}
+	unsafeRuns := 0
+	if status.Elsewhere || status.Since != nil {
+		if unsafeRuns, err = app.CountUncertainRuns(s.ctx, pool); err != nil {
+			return err
+		}
+	}
 	all := []unfinished{}
 	if q.List && (status.Elsewhere || status.Since != nil) {
 		err := quarantine.List(s.ctx, pool, func(row db.InstallationListUnfinishedRow) error {
@@ -48,9 +55,10 @@ func (q *quarantineStatus) Run(s *session, pool *pgxpool.Pool) error {
 		Elsewhere    bool         `json:"elsewhere"`
 		Executions   int64        `json:"executions"`
 		Runs         int64        `json:"runs"`
+		UnsafeRuns   int          `json:"unsafeRuns"`
 		DueCallbacks int64        `json:"dueCallbacks"`
 		Unfinished   []unfinished `json:"unfinished"`
-	}{status.Since, status.Reason, status.Elsewhere, status.Unfinished(), status.Runs, status.Queued, all}, func(out io.Writer) error { return drawQuarantine(s, out, status, all) })
+	}{status.Since, status.Reason, status.Elsewhere, status.Unfinished(), status.Runs, unsafeRuns, status.Queued, all}, func(out io.Writer) error { return drawQuarantine(s, out, status, unsafeRuns, all) })
 }
 
 // unfinished is an execution, a run or a callback that is not finished.
@@ -64,7 +72,7 @@ type unfinished struct {
 }
 
 // drawQuarantine prints the status for people.
-func drawQuarantine(s *session, out io.Writer, status quarantine.Status, all []unfinished) error {
+func drawQuarantine(s *session, out io.Writer, status quarantine.Status, unsafeRuns int, all []unfinished) error {
 	switch {
 	case status.Elsewhere:
 		_, _ = fmt.Fprintln(out, "The database is not at the place recorded in it: the processes of Weft will put it in quarantine.")
@@ -74,7 +82,7 @@ func drawQuarantine(s *session, out io.Writer, status quarantine.Status, all []u
 	default:
 		_, _ = fmt.Fprintf(out, "In quarantine since %s: %s.\n", status.Since.UTC().Format(time.DateTime), status.Reason)
 	}
-	if err := printUnfinished(s, out, status); err != nil || len(all) == 0 {
+	if err := printUnfinished(s, out, status, unsafeRuns); err != nil || len(all) == 0 {
 		return err
 	}
 	_, _ = fmt.Fprintln(out)
@@ -93,7 +101,7 @@ var afterRelease = map[string]string{
 }
 
 // printUnfinished prints what is unfinished, and how a release treats it.
-func printUnfinished(s *session, w io.Writer, status quarantine.Status) error {
+func printUnfinished(s *session, w io.Writer, status quarantine.Status, unsafeRuns int) error {
 	_, _ = fmt.Fprintf(w, "%s unfinished. If the database was restored, each of them may have finished after the backup.\n",
 		counted(int(status.Unfinished()), "1 execution is", "%d executions are"))
 	table := s.newTable(w)
@@ -108,10 +116,10 @@ func printUnfinished(s *session, w io.Writer, status quarantine.Status) error {
 		table.row(u.Rule, strconv.FormatInt(u.Created, 10), strconv.FormatInt(u.Executing, 10), what)
 	}
 	_ = table.flush()
-	_, err := fmt.Fprintf(w, `%s unfinished: stages that ran after the backup run again, unless --cancel-runs cancels them.
+	_, err := fmt.Fprintf(w, `%s unfinished: stages that ran after the backup run again, unless --cancel-runs cancels them. %s not safe to repeat ahead: --fail-unsafe fails these runs.
 %s of unfinished executions get another webhook-id (ID.2 and so on), because the body may differ.
 %s due. A release sends due callbacks with the same body and webhook-id as before. Receivers may get them twice.
-`, counted(int(status.Runs), "1 run is", "%d runs are"), counted(int(status.Unfrozen), "1 callback", "%d callbacks"), counted(int(status.Queued), "1 callback is", "%d callbacks are"))
+`, counted(int(status.Runs), "1 run is", "%d runs are"), counted(unsafeRuns, "1 of them has a component", "%d of them have components"), counted(int(status.Unfrozen), "1 callback", "%d callbacks"), counted(int(status.Queued), "1 callback is", "%d callbacks are"))
 	return err
 }
 
@@ -141,7 +149,7 @@ func (q *quarantineBegin) Run(s *session, pool *pgxpool.Pool) error {
 
 type quarantineRelease struct {
 	database
-	FailUnsafe   bool `name:"fail-unsafe" xor:"unsafe" help:"Fail unfinished executions that are not safe to repeat with RESTORE_UNCERTAIN, in batches of up to 500."`
+	FailUnsafe   bool `name:"fail-unsafe" xor:"unsafe" help:"Fail with RESTORE_UNCERTAIN the unfinished executions that are not safe to repeat, and the runs that may still start such a component. Skip the times of schedules that are due."`
 	RepeatUnsafe bool `name:"repeat-unsafe" xor:"unsafe" help:"Run unfinished executions that are not safe to repeat, although they may already have taken effect. Executions that a lost worker had started fail with WORKER_LOST instead."`
 	CancelRuns   bool `name:"cancel-runs" help:"Cancel the unfinished runs of workflows."`
 }
@@ -157,9 +165,8 @@ func (q *quarantineRelease) Run(s *session, pool *pgxpool.Pool) error {
 	if status.Since == nil && !status.Elsewhere {
 		return errors.New("the database was not in quarantine")
 	}
-	if n := status.Unsafe(); n > 0 && !q.FailUnsafe && !q.RepeatUnsafe {
-		return fmt.Errorf("%s not safe to repeat, and may have taken effect before the restore: choose --fail-unsafe or --repeat-unsafe (`weft quarantine status --list` lists them)",
-			counted(int(n), "1 unfinished execution is", "%d unfinished executions are"))
+	if err := q.decided(s, pool, status); err != nil {
+		return err
 	}
 	if status.Elsewhere { // no process has put the database in quarantine yet
 		if _, err := quarantine.Start(s.ctx, pool, "an operator prepares the release"); err != nil {
@@ -167,11 +174,7 @@ func (q *quarantineRelease) Run(s *session, pool *pgxpool.Pool) error {
 		}
 	}
 	if q.FailUnsafe {
-		failing := s.wait("Failing executions that are not safe to repeat")
-		n, err := app.FailUnsafe(s.ctx, pool)
-		failing.end()
-		s.note("%s with RESTORE_UNCERTAIN.", counted(n, "1 execution failed", "%d executions failed"))
-		if err != nil {
+		if err := q.fail(s, pool); err != nil {
 			return err
 		}
 	}
@@ -198,6 +201,51 @@ func (q *quarantineRelease) Run(s *session, pool *pgxpool.Pool) error {
 	}
 	if status.Runs > 0 && !q.CancelRuns {
 		s.note("%s: stages that ran after the backup run again.", counted(int(status.Runs), "1 run continues", "%d runs continue"))
+	}
+	return nil
+}
+
+// decided returns an error if there is work that is not safe to repeat, and the operator hasn't chosen
+// what happens to it.
+func (q *quarantineRelease) decided(s *session, pool *pgxpool.Pool, status quarantine.Status) error {
+	if q.FailUnsafe || q.RepeatUnsafe {
+		return nil
+	}
+	unsafeRuns := 0
+	if !q.CancelRuns {
+		var err error
+		if unsafeRuns, err = app.CountUncertainRuns(s.ctx, pool); err != nil {
+			return err
+		}
+	}
+	if status.Unsafe() == 0 && unsafeRuns == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s not safe to repeat, and %s such a component; their calls may have taken effect before the restore: choose --fail-unsafe or --repeat-unsafe (`weft quarantine status --list` lists them)",
+		counted(int(status.Unsafe()), "1 unfinished execution is", "%d unfinished executions are"), counted(unsafeRuns, "1 unfinished run may still start", "%d unfinished runs may still start"))
+}
+
+// fail fails what is not safe to repeat, and skips the times of schedules.
+func (q *quarantineRelease) fail(s *session, pool *pgxpool.Pool) error {
+	failing := s.wait("Failing executions and runs that are not safe to repeat")
+	defer failing.end()
+	for _, step := range []struct {
+		doFunc    func(context.Context, *pgxpool.Pool) (int, error)
+		ofRuns    bool
+		one, many string
+	}{
+		{app.FailUnsafe, false, "1 execution failed with RESTORE_UNCERTAIN.", "%d executions failed with RESTORE_UNCERTAIN."},
+		{app.FailUncertainRuns, true, "1 run fails with RESTORE_UNCERTAIN: a component that is not safe to repeat was still ahead.", "%d runs fail with RESTORE_UNCERTAIN: components that are not safe to repeat were still ahead."},
+		{app.SkipDueSchedules, false, "1 schedule skipped the times that were due.", "%d schedules skipped the times that were due."},
+	} {
+		if q.CancelRuns && step.ofRuns {
+			continue // all runs are canceled
+		}
+		n, err := step.doFunc(s.ctx, pool)
+		s.note("%s", counted(n, step.one, step.many))
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

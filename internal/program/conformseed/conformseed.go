@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -195,7 +196,7 @@ func (s seeder) agree(ctx context.Context, id uuid.UUID, terms probe.Terms) erro
 		if err := books.ReserveTx(ctx, tx, billing.Want{WorkspaceID: id, Amount: price}); err != nil {
 			return fmt.Errorf("spend credits: %w", err)
 		}
-		spent := uuid.Must(uuid.NewV7())
+		spent := uuid.Must(uuid7.New())
 		clear(spent[:6]) // an ID of 1970: audits ignore executions whose week was dropped
 		books.QueueSettle(tx.AtCommit(), []billing.Charge{{WorkspaceID: id, ExecutionID: spent, Amount: price, Reserved: price}})
 		return nil

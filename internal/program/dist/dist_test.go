@@ -201,16 +201,17 @@ func pinned(image string) bool {
 
 func TestContainerImageIsPinnedAndRunsAsItsUser(t *testing.T) {
 	atRoot(t)
-	var user, health bool
+	var user, health, client bool
 	for _, line := range statements(read(t, sources+"container/Containerfile")) {
 		if image, ok := strings.CutPrefix(line, "FROM "); ok && !pinned(strings.Fields(image)[0]) {
 			t.Errorf("%s is not pinned", line)
 		}
 		user = user || line == "USER 65532:65532"
 		health = health || strings.HasPrefix(line, "HEALTHCHECK ") && strings.Contains(line, "/healthz")
+		client = client || strings.HasSuffix(line, " postgresql18-client") // of the newest supported version: it reads older servers too
 	}
-	if !user || !health {
-		t.Errorf("user set: %t, health check: %t", user, health)
+	if !user || !health || !client {
+		t.Errorf("user set: %t, health check: %t, PostgreSQL's client: %t", user, health, client)
 	}
 }
 

@@ -357,7 +357,7 @@ func (h *host) weft(t *testing.T, args ...string) {
 	for _, name := range []string{"weft.env", "master-key.env"} {
 		cmd.Env = append(cmd.Env, statements(read(t, h.path("etc/weft/"+name)))...)
 	}
-	cmd.Env = append(cmd.Env, "WEFT_ADMIN_PASSWORD=correct horse battery staple")
+	cmd.Env = append(cmd.Env, "WEFT_ADMIN_PASSWORD=correct horse battery staple", "PATH="+os.Getenv("PATH"))
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("weft %v: %v", args, err)
 	}

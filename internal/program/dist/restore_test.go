@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// A dump and the file of the master key are all that a new machine needs. It follows the guide backup.
+// A backup and the file of the master key are all that a new machine needs. It follows the guide backup.
 func TestBackupIsRestoredOnAnotherMachine(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/app.TestOP03WrongSchemaPreventsStartWithAClearError") {
 		return
@@ -28,12 +28,22 @@ func TestBackupIsRestoredOnAnotherMachine(t *testing.T) {
 	first.weft(t, "call", "RANDOM_UUID", "--credentials", credentials)
 	stop(t, serve)
 
-	dump := filepath.Join(t.TempDir(), "weft.dump")
-	must(t, "pg_dump", "--format=custom", "--file="+dump, old)
-	must(t, "pg_restore", "--exit-on-error", "--dbname="+restored, dump)
+	dir := filepath.Join(t.TempDir(), "backup")
+	first.weft(t, "backup", dir)
 	second.install(t, r)
 	second.use(t, restored)
+	keyFile := second.path("etc/weft/master-key.env")
+	other, key := read(t, keyFile), read(t, first.path("etc/weft/master-key.env")) // the package made another key
+	setKey := func(key string) {
+		t.Helper()
+		if err := os.WriteFile(keyFile, []byte(key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setKey(key)
+	second.weft(t, "restore", dir)
 	second.migrate(t)
+	setKey(other)
 
 	waits := func(reason string) (api string, stopped func()) {
 		t.Helper()
@@ -44,12 +54,9 @@ func TestBackupIsRestoredOnAnotherMachine(t *testing.T) {
 		})
 		return api, func() { stop(t, cmd) }
 	}
-	_, stopped := waits("/checks/master_key") // the package made another key
+	_, stopped := waits("/checks/master_key")
 	stopped()
-	key := read(t, first.path("etc/weft/master-key.env"))
-	if err := os.WriteFile(second.path("etc/weft/master-key.env"), []byte(key), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	setKey(key)
 	_, stopped = waits("/checks/quarantine")
 	stopped()
 	second.weft(t, "quarantine", "release")

@@ -25,7 +25,7 @@ var errWrongKey = &fault.Error{
 // master key. It reports true if no process has written that value yet.
 func KeyMatches(ctx context.Context, conn postgres.DB, ring *seal.Keyring) (bool, error) {
 	sealed, err := keyCheck(ctx, conn)
-	return err == nil && opens(ring, sealed), err
+	return err == nil && Opens(ring, sealed), err
 }
 
 // keyCheck returns the check value, or nil if no process has written it yet.
@@ -37,8 +37,8 @@ func keyCheck(ctx context.Context, conn postgres.DB) ([]byte, error) {
 	return sealed, nil
 }
 
-// opens reports whether the ring opens the check value, or the value is missing.
-func opens(ring *seal.Keyring, sealed []byte) bool {
+// Opens reports whether the ring opens the check value, or the value is missing.
+func Opens(ring *seal.Keyring, sealed []byte) bool {
 	if sealed == nil {
 		return true
 	}
@@ -95,7 +95,7 @@ func (h *Holder) checkKey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	matches := opens(h.ring, sealed)
+	matches := Opens(h.ring, sealed)
 	if was := h.wrong.Swap(!matches); was == matches {
 		if matches {
 			h.log.InfoContext(ctx, "the master key matches the installation again")

@@ -37,6 +37,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
@@ -208,7 +209,7 @@ func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyri
 }
 
 func (v *Vault) mint(ctx context.Context, of db.OutputKeyGetByMasterParams) error {
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return fmt.Errorf("generate key ID: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/form"
 	"github.com/weft-automation/weft/internal/web/page"
@@ -117,7 +118,7 @@ func (s *site) modulePage(ctx context.Context, r *http.Request, v page.Visitor) 
 	p.Price, p.Effect, p.Repeat = catalog.PriceInWords(p.Module), catalog.EffectInWords(p.Module.Effect), catalog.RepeatInWords(p.Module.Repeat)
 	p.Input = form.Of("/input", p.Module.Input, secretsIn(p.Module, "/input"))
 	p.Config = form.Of("/config", p.Module.Config, secretsIn(p.Module, "/config"))
-	p.NewCall, err = uuid.NewV7()
+	p.NewCall, err = uuid7.New()
 	return p, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -133,7 +134,7 @@ func (s *site) runPage(ctx context.Context, v page.Visitor, overview run.Overvie
 	for _, one := range overview.Components {
 		p.StorageFee -= one.Usage
 	}
-	p.NewRun, err = uuid.NewV7()
+	p.NewRun, err = uuid7.New()
 	return p, err
 }
 

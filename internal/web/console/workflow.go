@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/web/form"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -220,7 +221,7 @@ func (s *site) workflowPage(ctx context.Context, r *http.Request, v page.Visitor
 	} else if fault.CodeOf(err) != fault.InvalidInput {
 		return p, err
 	}
-	p.NewRun, err = uuid.NewV7()
+	p.NewRun, err = uuid7.New()
 	return p, err
 }
 

@@ -38,7 +38,7 @@ func TestEveryCodeIsDocumented(t *testing.T) {
 		"warnings":    slices.Concat(named.constants("graph", "Warn"), told("WorkflowWarning", "code")),
 		"executions":  slices.Concat(named.failures(t), told("ExecutionError", "code"), told("RunError", "code"), passedOn),
 		"expressions": named.typed("expression", "Code"),
-		"connections": slices.Concat(named.constants("egress", "Class"), named.constants("callback", "classSecrets"), told("CallbackError", "class")),
+		"connections": slices.Concat(named.constants("egress", "Class"), named.constants("egress", "Reason"), told("CallbackError", "reason"), named.constants("callback", "classSecrets"), told("CallbackError", "class")),
 		"skips":       slices.Concat(named.constants("schedule", "skip"), told("Schedule", "lastSkipReason")),
 		"causes":      slices.Concat(named.typed("signcheck", "Code"), told("SignatureCause", "code")),
 	} {

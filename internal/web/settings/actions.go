@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/web/page"
 )
 
@@ -113,7 +114,7 @@ func invite(s *site, ctx context.Context, r *http.Request, v page.Visitor) (show
 	}
 	id := page.FormID(r)
 	if id == uuid.Nil {
-		if id, err = uuid.NewV7(); err != nil {
+		if id, err = uuid7.New(); err != nil {
 			return shown{}, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/web/contract"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/web/protocol"
@@ -131,7 +132,7 @@ func (s *site) show(ctx context.Context, w http.ResponseWriter, status int, v pa
 
 // NewID returns the ID of the resource that a form on the page will create. It makes
 // resubmitting the form harmless.
-func (p settingsPage) NewID() (uuid.UUID, error) { return uuid.NewV7() }
+func (p settingsPage) NewID() (uuid.UUID, error) { return uuid7.New() }
 
 // Selected reports whether the workflow was selected in a rejected form for a new key.
 func (p settingsPage) Selected(id uuid.UUID) bool {

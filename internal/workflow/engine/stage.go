@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 )
 
 // Stage is a new stage of an advance.
@@ -128,7 +129,7 @@ func (a *Advance) start(sc *scope, componentID string) (started bool, err error)
 // stage's refusal.
 func (a *Advance) bindStage(sc *scope, componentID string) (*Stage, error) {
 	written, _ := a.Plan.Component(componentID)
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return nil, fmt.Errorf("make stage id: %w", err)
 	}
@@ -239,7 +240,7 @@ func (a *Advance) call(t *Stage) error {
 
 // execute creates the execution of a stage. reserve is what the run reserves for it.
 func (a *Advance) execute(t *Stage, reserve credit.Amount) error {
-	executionID, err := uuid.NewV7()
+	executionID, err := uuid7.New()
 	if err != nil {
 		return fmt.Errorf("make execution id: %w", err)
 	}

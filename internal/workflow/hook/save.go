@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
@@ -42,7 +43,7 @@ type CreateParams struct {
 // verification, and CONFLICT for a workflow that is archived, has triggers, but no ON_WEBHOOK, or
 // has too many hooks.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, replayed bool, err error) {
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return made, false, fmt.Errorf("make hook id: %w", err)
 	}

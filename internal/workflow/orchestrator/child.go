@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -82,7 +83,7 @@ func (a *advance) mayRun(workflowID uuid.UUID) (bool, error) {
 
 // childRow returns the row of the child run of a stage.
 func (a *advance) childRow(t *engine.Stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage, secrets []string) (row db.RunInsertParams, err error) {
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return row, fmt.Errorf("make run id: %w", err)
 	}

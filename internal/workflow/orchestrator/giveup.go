@@ -107,7 +107,7 @@ func (o *Orchestrator) handleFailure(ctx context.Context, key notify.Key, why er
 	if ctx.Err() != nil || postgres.Unavailable(why) || fault.CodeOf(why) == fault.Unavailable || !o.failures.record(key, why) {
 		return why
 	}
-	a, err := o.giveUp(ctx, key, why)
+	a, err := o.giveUp(ctx, key, "INTERNAL_ERROR", "The run could not be advanced"+publicReason(why)+".")
 	if err != nil {
 		return errors.Join(why, fmt.Errorf("give up run: %w", err))
 	}
@@ -125,13 +125,13 @@ func (o *Orchestrator) handleFailure(ctx context.Context, key notify.Key, why er
 // giveUp fails a run without evaluating its workflow. It cancels stages without an execution,
 // charges the stages that have finished, and sets the run to FAILED once all executions have
 // finished.
-func (o *Orchestrator) giveUp(ctx context.Context, key notify.Key, why error) (a *advance, err error) {
+func (o *Orchestrator) giveUp(ctx context.Context, key notify.Key, code, message string) (a *advance, err error) {
 	ctx, cancel := context.WithTimeout(ctx, advanceTimeout)
 	defer cancel()
 	defer RecoverPanic(&err)
 	err = (billing.Books{}).InPeriod(ctx, o.System, func() error {
 		err := postgres.InTx(ctx, o.System, nil, func(tx *postgres.Tx) (err error) {
-			a, err = o.giveUpTx(ctx, tx, key, why)
+			a, err = o.giveUpTx(ctx, tx, key, code, message)
 			return err
 		})
 		return billing.PeriodError(err, key.WorkspaceID)
@@ -140,7 +140,7 @@ func (o *Orchestrator) giveUp(ctx context.Context, key notify.Key, why error) (a
 }
 
 // giveUpTx does the work of giveUp in tx. It returns nil if the run is final or unknown.
-func (o *Orchestrator) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, why error) (*advance, error) {
+func (o *Orchestrator) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, code, message string) (*advance, error) {
 	run, err := db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) || err == nil && run.Status.Terminal() {
 		return nil, nil
@@ -174,13 +174,20 @@ func (o *Orchestrator) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify
 		}
 	}
 	a.Run.Error = nil
-	a.FailWith("INTERNAL_ERROR", "The run could not be advanced"+publicReason(why)+".")
+	a.FailWith(code, message)
 	event, err := a.nextEvent()
 	if err != nil {
 		return nil, err
 	}
 	a.queueOutcome(tx.AtCommit(), event)
 	return a, nil
+}
+
+// FailRun fails an unfinished run without advancing it, for a database in quarantine. It reports whether
+// it did. Another process finishes what the run still waits for.
+func (o *Orchestrator) FailRun(ctx context.Context, key notify.Key, code, message string) (bool, error) {
+	a, err := o.giveUp(ctx, key, code, message)
+	return a != nil, err
 }
 
 // publicReason returns the part of an advance's error that a user may see.

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -197,7 +198,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 	if err := s.checkMaxCredits(ctx, p, n); err != nil {
 		return nil, err
 	}
-	n.id, err = uuid.NewV7()
+	n.id, err = uuid7.New()
 	if err != nil {
 		return nil, fmt.Errorf("make run id: %w", err)
 	}

@@ -18,6 +18,7 @@ const (
 	skipOverlap   = "overlap"
 	skipQueueFull = "queue_full"
 	skipMissed    = "missed"
+	skipRestored  = "restored"
 )
 
 // state is the state of a schedule.

@@ -195,3 +195,33 @@ func (f stepClaim) advanceTx(ctx context.Context, conn db.DBTX, made *uuid.UUID)
 	}
 	return nil
 }
+
+// SkipDue skips the times of all schedules that are due or queued, for a database that was restored: the
+// runs of these times may have started after the backup. It returns the number of schedules.
+func SkipDue(ctx context.Context, conn postgres.DB) (skipped int, err error) {
+	rows, err := db.New().ScheduleListUnstarted(ctx, conn)
+	if err != nil {
+		return 0, fmt.Errorf("list due schedules: %w", err)
+	}
+	for _, row := range rows {
+		times, err := cron.Parse(row.Cron, row.TimeZone)
+		if err != nil {
+			return skipped, fmt.Errorf("parse the times of a schedule: %w", err)
+		}
+		p := db.ScheduleAdvanceParams{
+			WorkspaceID: row.WorkspaceID, ID: row.ID, Revision: row.Revision, NextAt: row.NextAt, Waiting: []time.Time{},
+			LastSkipReason: new(skipRestored),
+		}
+		if n := len(row.Waiting); n > 0 {
+			p.LastSkippedAt = &row.Waiting[n-1]
+		}
+		if row.NextAt != nil && !row.NextAt.After(row.Now) {
+			p.LastSkippedAt, p.NextAt = row.NextAt, first(times, row.Now)
+		}
+		if err := db.New().ScheduleAdvance(ctx, conn, p); err != nil {
+			return skipped, fmt.Errorf("skip the times of a schedule: %w", err)
+		}
+		skipped++
+	}
+	return skipped, nil
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cron"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
@@ -50,7 +51,7 @@ type CreateParams struct {
 // invalid cron expression or time zone, and CONFLICT for a workflow that is archived, has only
 // other triggers, or has too many schedules.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule, replayed bool, err error) {
-	id, err := uuid.NewV7()
+	id, err := uuid7.New()
 	if err != nil {
 		return made, false, fmt.Errorf("make schedule id: %w", err)
 	}

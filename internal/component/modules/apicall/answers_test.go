@@ -44,6 +44,11 @@ func details(failed *component.Error) string {
 func problemOf(a egresstest.Answer, mapped bool, output object, failed *component.Error) string {
 	unread := a.Fault != "" || mapped && (a.Charset || !a.JSON)
 	switch {
+	case a.Cut:
+		if failed == nil || failed.Code != component.CodeUnreadable || failed.Retryable || failed.Sent() != "unknown" {
+			return "want UPSTREAM_UNREADABLE, because half of a response doesn't say what happened"
+		}
+		return ""
 	case a.Status == http.StatusServiceUnavailable:
 		if failed == nil || !failed.Retryable || !strings.Contains(details(failed), `"upstreamCode":503`) {
 			return "want a retryable failure with the status"

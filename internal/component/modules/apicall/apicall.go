@@ -166,23 +166,39 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	client := a.guard.Client(egress.ClientOptions{Timeout: timeout, Redirects: redirects, MaxBytes: upstream.MaxAnswer})
 	answer, err := upstream.Do(client, request)
-	if answer.Status != 0 && err != context.Canceled {
-		// The status decides first: a failure status says more than a broken body does.
-		if refused := checkStatus(request.URL.Host, answer, config.ExpectStatus); refused != nil {
-			return component.Result{}, refused
-		}
+	if err == context.Canceled {
+		return component.Result{}, err
 	}
-	if err != nil {
-		return component.Result{}, unread(answer, config.OutputMapping, once(config.Method, answer.Status, err))
-	}
-	return render(answer, config.OutputMapping)
+	return result(answer, err, request.URL.Host, config, a.RepeatFor(call) == component.RepeatUnsafe)
 }
 
-// once makes the error of an answered POST or PATCH permanent. The server has processed the
-// request, so a retry could repeat its effect only because the response was cut off or broken.
-func once(method string, status int, err error) error {
+// result returns the result of a call that was sent. unsafe reports whether the call must not be sent
+// again once it may have taken effect.
+func result(answer upstream.Answer, err error, host string, config config, unsafe bool) (component.Result, error) {
+	cutOff := err != nil && answer.Begun && answer.Sent != egress.SentAnswered
+	if answer.Status != 0 && !(unsafe && cutOff) {
+		// The status decides first: a failure status says more than a broken body does.
+		if refused := checkStatus(host, answer, config.ExpectStatus); refused != nil {
+			return component.Result{}, final(refused, answer.Turned && changes(config.Method))
+		}
+	}
+	if err == nil {
+		return render(answer, config.OutputMapping)
+	}
 	failed, ok := errors.AsType[*component.Error](err)
-	if ok && status != 0 && (method == http.MethodPost || method == http.MethodPatch) {
+	if ok && unsafe && cutOff && failed.Retryable {
+		err = upstream.Unreadable(host, failed)
+	}
+	err = final(err, unsafe && answer.Begun || answer.Turned && changes(config.Method))
+	return component.Result{}, unread(answer, config.OutputMapping, err)
+}
+
+// changes reports whether a request with this method may change something each time it is sent.
+func changes(method string) bool { return method == http.MethodPost || method == http.MethodPatch }
+
+// final makes an error permanent if the condition holds.
+func final(err error, condition bool) error {
+	if failed, ok := errors.AsType[*component.Error](err); ok && condition {
 		failed.Retryable = false
 	}
 	return err
@@ -225,7 +241,7 @@ func newRequest(ctx context.Context, config config, input input, effectKey uuid.
 	// A server that supports the Idempotency-Key header recognizes a retry by the generated key.
 	// The key doesn't make the call repeatable after a crash, because the server may not support
 	// the header.
-	if (config.Method == http.MethodPost || config.Method == http.MethodPatch) && header.Get(idempotencyKey) == "" {
+	if changes(config.Method) && header.Get(idempotencyKey) == "" {
 		header.Set(idempotencyKey, effectKey.String())
 	}
 	return request, nil

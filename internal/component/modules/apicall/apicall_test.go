@@ -194,7 +194,7 @@ func TestStatusIsSuccessOrFailure(t *testing.T) {
 			t.Errorf("%d, expected %v: %v, %v; want UPSTREAM_ERROR, retryable %v", c.status, c.expect, output, failed, c.retryable)
 			continue
 		}
-		want := fmt.Sprintf(`{"class":"status","retryAfter":"7","upstreamCode":%d,"upstreamMessage":"the reason"}`, c.status)
+		want := fmt.Sprintf(`{"class":"status","retryAfter":"7","sent":"answered","upstreamCode":%d,"upstreamMessage":"the reason"}`, c.status)
 		if string(failed.Details) != want {
 			t.Errorf("details %s, want %s", failed.Details, want)
 		}

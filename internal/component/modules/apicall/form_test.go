@@ -109,7 +109,7 @@ func TestAnAnsweredPOSTIsNotRepeatedBecauseOfItsAnswer(t *testing.T) {
 			io.WriteString(w, `{"id":7}`)
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, component.CodeUpstream, true},
+		}, component.CodeUnreadable, true},
 		"declared too large": {func(w http.ResponseWriter) { declare(w, 6<<20); io.WriteString(w, "[") }, component.CodeUpstream, false},
 		"too large": {func(w http.ResponseWriter) {
 			for range 6 {
@@ -159,7 +159,8 @@ func TestGzipAnswersAreDecoded(t *testing.T) {
 	}
 }
 
-// The status of a response counts, even if its body can't be read.
+// The status of a response counts, even if its body can't be read. But half of a response doesn't allow
+// to send a POST again.
 func TestABrokenBodyDoesNotHideTheStatus(t *testing.T) {
 	call := answered(t, func(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", "100")
@@ -168,8 +169,10 @@ func TestABrokenBodyDoesNotHideTheStatus(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	_, failed, _ := call("POST", nil)
-	if failed == nil || !failed.Retryable || !strings.Contains(string(failed.Details), `"upstreamCode":503`) {
+	if _, failed, _ := call("GET", nil); failed == nil || !failed.Retryable || !strings.Contains(string(failed.Details), `"sent":"unknown","upstreamCode":503`) {
+		t.Errorf("got %v", failed)
+	}
+	if _, failed, _ := call("POST", nil); failed == nil || failed.Code != component.CodeUnreadable || failed.Retryable || !strings.Contains(string(failed.Details), `"status":503`) {
 		t.Errorf("got %v", failed)
 	}
 }

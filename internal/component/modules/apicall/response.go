@@ -33,7 +33,7 @@ func render(answer upstream.Answer, mapping map[string]string) (component.Result
 	body := newBody(answer)
 	if len(body.text) > upstream.MaxAnswer {
 		return component.Result{}, unread(answer, mapping, component.Permanent(component.CodeUpstream, "the response has more than %d bytes in UTF-8", upstream.MaxAnswer).
-			With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status}))
+			With(upstream.Details{Class: egress.ClassTooLarge, Sent: answer.Sent, Status: answer.Status}))
 	}
 	headers := headerValue(answer.Header)
 	output := map[string]any{"status": answer.Status, "headers": headers, "setCookies": cookies(answer.Header), "body": nil, "bodyEncoding": encodingOmitted}
@@ -74,7 +74,11 @@ func selection(answer upstream.Answer, from source, mapping map[string]string) (
 	for _, name := range slices.Sorted(maps.Keys(mapping)) {
 		value, err := from.pick(mapping[name])
 		if err != nil {
-			err = unusable(answer, "outputMapping %s cannot be applied: %s", name, err)
+			reason := egress.ReasonMapping
+			if err == upstream.ErrCharset {
+				reason = egress.ReasonCharset
+			}
+			err = unusable(answer, reason, "outputMapping %s cannot be applied: %s", name, err)
 		} else if _, err = encode(answer, map[string]any{name: value}); err == nil {
 			values[name] = value
 		}
@@ -131,21 +135,22 @@ func encode(answer upstream.Answer, output map[string]any) (component.Result, er
 		return component.Result{}, tooLarge(answer, size)
 	}
 	if err := strictjson.Check(result.Output); err != nil {
-		return component.Result{}, unusable(answer, "the output cannot be stored: %s", err)
+		return component.Result{}, unusable(answer, egress.ReasonStorage, "the output cannot be stored: %s", err)
 	}
 	return result, nil
 }
 
 // unusable returns the error for a response that arrived but has a form that the call can't use.
 // It isn't retryable, because the server has processed the request.
-func unusable(answer upstream.Answer, format string, args ...any) *component.Error {
-	return component.Permanent(component.CodeUpstream, format, args...).With(upstream.Details{Class: egress.ClassMalformed, Status: answer.Status})
+func unusable(answer upstream.Answer, reason, format string, args ...any) *component.Error {
+	return component.Permanent(component.CodeUpstream, format, args...).
+		With(upstream.Details{Class: egress.ClassMalformed, Reason: reason, Sent: answer.Sent, Status: answer.Status})
 }
 
 func tooLarge(answer upstream.Answer, size int) *component.Error {
 	return component.Permanent(component.CodeOutputTooLarge,
 		"the output would have %d bytes or more; an output can have at most %d. Use outputMapping to select smaller parts of the response", size, component.MaxOutput).
-		With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status})
+		With(upstream.Details{Class: egress.ClassTooLarge, Sent: answer.Sent, Status: answer.Status})
 }
 
 // body is the body of a response.
@@ -159,7 +164,10 @@ type body struct {
 func newBody(answer upstream.Answer) body {
 	contentType := answer.Header.Get("Content-Type")
 	b := body{raw: answer.Body, json: content.IsJSON(contentType)}
-	b.text, b.unknown = content.Text(contentType, answer.Body)
+	var err error
+	if b.text, err = content.Text(contentType, answer.Body); err != nil {
+		b.unknown = upstream.ErrCharset
+	}
 	return b
 }
 

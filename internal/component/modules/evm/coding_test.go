@@ -23,10 +23,10 @@ func TestNodesMayCompressTheirAnswers(t *testing.T) {
 	if output, failed := answer("gzip", 200); failed != nil || output != `{"balance":"7"}` {
 		t.Errorf("gzip: %s, %v", output, failed)
 	}
-	if _, failed := answer("br", 200); failed == nil || failed.Retryable || details(failed) != `{"class":"malformed","status":200}` {
+	if _, failed := answer("br", 200); failed == nil || failed.Retryable || details(failed) != `{"class":"malformed","reason":"content_encoding","sent":"answered","status":200}` {
 		t.Errorf("br: %v", failed)
 	}
-	if _, failed := answer("br", 429); failed == nil || !failed.Retryable || details(failed) != `{"class":"status","upstreamCode":429}` {
+	if _, failed := answer("br", 429); failed == nil || !failed.Retryable || details(failed) != `{"class":"status","sent":"answered","upstreamCode":429}` {
 		t.Errorf("429 in br: %v %s", failed, details(failed))
 	}
 }

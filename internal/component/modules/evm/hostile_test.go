@@ -319,7 +319,7 @@ func TestUnreachableNodeIsReported(t *testing.T) {
 		if module == waitModule {
 			code = component.CodeTimeout
 		}
-		if failed == nil || failed.Code != code || !failed.Retryable || details(failed) != `{"class":"refused"}` {
+		if failed == nil || failed.Code != code || !failed.Retryable || details(failed) != `{"class":"refused","sent":"no"}` {
 			t.Errorf("%s: %s, %v %s", module, output, failed, details(failed))
 		}
 	}

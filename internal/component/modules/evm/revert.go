@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 // revert is the decoded reason of a reverted call.
@@ -150,5 +151,5 @@ func (n *node) revertedBy(e rpcError, data []byte) error {
 	return component.Permanent(component.CodeUpstream, "%s", message).With(struct {
 		upstream.Details
 		Revert revert `json:"revert"`
-	}{upstream.Details{Class: "revert", UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10)}, r})
+	}{upstream.Details{Class: "revert", Sent: egress.SentAnswered, UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10)}, r})
 }

@@ -122,7 +122,7 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 	}
 	text, err := content.Text(answer.Header.Get("Content-Type"), answer.Body)
 	if err != nil {
-		err = protocolError(err.Error())
+		err = protocolError(upstream.ErrCharset.Error())
 	} else {
 		err = json.Unmarshal(text, &envelope)
 	}
@@ -149,5 +149,5 @@ func (n *node) malformed(method string, cause error) error {
 	}
 	failed := component.Temporary(component.CodeUpstream, "%s", message)
 	failed.Err = cause
-	return failed.With(upstream.Details{Class: egress.ClassMalformed})
+	return failed.With(upstream.Details{Class: egress.ClassMalformed, Reason: egress.ReasonJSONRPC, Sent: egress.SentAnswered})
 }

@@ -50,7 +50,7 @@ func (n *node) failure(e rpcError, answer upstream.Answer) error {
 	failed.Retryable = e.temporary(answer.Status)
 	failed.RetryAfter = egress.RetryAfter(answer.Header, time.Now())
 	return failed.With(upstream.Details{
-		Class: classRPC, UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10), RetryAfter: answer.Header.Get("Retry-After"),
+		Class: classRPC, Sent: egress.SentAnswered, UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10), RetryAfter: answer.Header.Get("Retry-After"),
 	})
 }
 

@@ -69,7 +69,7 @@ func TestHostileNodeCausesCleanError(t *testing.T) {
 		"65 digits":         {200, result(`"0x` + strings.Repeat("1", 65) + `"`), true, `"class":"malformed"`},
 		"deep":              {200, strings.Repeat(`[`, 100_000), true, `"class":"malformed"`},
 		"method not found":  {200, failure(`{"code":-32601,"message":"no such method"}`), false, `"upstreamCode":-32601,"upstreamMessage":"no such method"`},
-		"limit":             {429, failure(`{"code":-32005,"message":"slow down"}`), true, `"retryAfter":"7","upstreamCode":-32005`},
+		"limit":             {429, failure(`{"code":-32005,"message":"slow down"}`), true, `"retryAfter":"7","sent":"answered","upstreamCode":-32005`},
 		"internal":          {200, failure(`{"code":-32603,"message":"oops"}`), true, `"upstreamCode":-32603`},
 		"error with 503":    {503, failure(`{"code":1,"message":"oops"}`), true, `"upstreamCode":1`},
 		"unauthorized":      {401, `no key`, false, `"upstreamCode":401,"upstreamMessage":"no key"`},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 const maxScan = 16 // blocks searched for the transaction that replaced the watched transaction
@@ -68,7 +69,8 @@ func (w *watch) poll(ctx context.Context) (*waitResult, error) {
 			return nil, w.node.malformed("eth_getTransactionReceipt", err)
 		}
 		if r.Status == nil { // of a block before Byzantium, so waiting longer is of no use
-			return nil, component.Permanent(component.CodeUpstream, "the receipt has no status of 0 or 1").With(upstream.Details{Class: "malformed"})
+			return nil, component.Permanent(component.CodeUpstream, "the receipt has no status of 0 or 1").
+				With(upstream.Details{Class: egress.ClassMalformed, Reason: egress.ReasonJSONRPC, Sent: egress.SentAnswered})
 		}
 		return w.mined(ctx, r, uint64(head))
 	}

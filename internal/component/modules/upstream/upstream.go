@@ -7,6 +7,7 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,38 +37,58 @@ var ReservedNames = "^(" + regexp.MustCompile("[a-z]").ReplaceAllStringFunc(
 	"host|content-length|transfer-encoding|accept-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*",
 	func(letter string) string { return "[" + strings.ToUpper(letter) + letter + "]" }) + ")$"
 
-// Answer is a response with its complete body.
+// Answer is a response with its complete body, and how far its request got.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	Sent   string // a Sent constant of egress
+	Begun  bool   // at least one byte of a response arrived
+	Turned bool   // a redirect changed the method of the request, so the first request was answered
 }
+
+// ErrCharset reports that the character set of a response is not supported. It doesn't name the character
+// set, because a server can write anything there.
+var ErrCharset = errors.New("the character set of the response is not supported. Use UTF-8")
 
 // Details are the public details of a failed exchange.
 type Details struct {
 	Class           string `json:"class"`
-	Status          int    `json:"status,omitempty"` // of a response that arrived but is unusable
+	Reason          string `json:"reason,omitempty"` // a Reason constant of egress
+	Sent            string `json:"sent"`
+	RedirectsTo     string `json:"redirectsTo,omitempty"` // the origin to which a body isn't sent
+	Status          int    `json:"status,omitempty"`      // of a response that arrived but is unusable
 	UpstreamCode    any    `json:"upstreamCode,omitempty"`
 	UpstreamMessage string `json:"upstreamMessage,omitempty"`
 	RetryAfter      string `json:"retryAfter,omitempty"`
 }
 
 // Do sends a request and reads the response. Errors are *component.Error (ADDRESS_BLOCKED, TIMEOUT,
-// UPSTREAM_ERROR) or context.Canceled. If the response has arrived but its body can't be read, Do
-// returns its status and headers together with the error.
+// UPSTREAM_ERROR) or context.Canceled. Together with an error, Do returns how far the request got, and
+// the status and headers if they have arrived but the body can't be read.
 func Do(client *http.Client, request *http.Request) (Answer, error) {
+	ctx, exchange := egress.Observe(request.Context())
+	answer, err := read(client, request.WithContext(ctx))
+	answer.Sent, answer.Begun, answer.Turned = exchange.Sent(), exchange.Begun(), exchange.Turned()
+	if err != nil {
+		return answer, failure(request, answer, err)
+	}
+	return answer, nil
+}
+
+func read(client *http.Client, request *http.Request) (Answer, error) {
 	response, err := client.Do(request)
 	if err != nil {
-		return Answer{}, failure(request, 0, err)
+		return Answer{}, err
 	}
 	defer response.Body.Close()
 	answer := Answer{Status: response.StatusCode, Header: response.Header}
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return answer, failure(request, answer.Status, err)
+	if err == nil {
+		answer.Body = body
 	}
-	answer.Body = body
-	return answer, nil
+	return answer, err
 }
 
 // Temporary reports whether a request that failed with this status can be retried.
@@ -91,7 +112,7 @@ func Refused(host string, answer Answer, note string) *component.Error {
 		message += ": " + excerpt
 	}
 	failed := component.Permanent(component.CodeUpstream, "%s", message).With(Details{
-		Class: egress.ClassStatus, UpstreamCode: answer.Status, UpstreamMessage: excerpt, RetryAfter: answer.Header.Get("Retry-After"),
+		Class: egress.ClassStatus, Sent: answer.Sent, UpstreamCode: answer.Status, UpstreamMessage: excerpt, RetryAfter: answer.Header.Get("Retry-After"),
 	})
 	failed.Retryable, failed.RetryAfter = Temporary(answer.Status), egress.RetryAfter(answer.Header, time.Now())
 	return failed
@@ -109,22 +130,50 @@ func Excerpt(body []byte) string {
 	return strings.TrimSpace(component.Cut(string(body), maxExcerpt))
 }
 
-// failure returns the error of an exchange. The status is 0 if no response arrived.
-func failure(request *http.Request, status int, err error) error {
+// Unreadable returns the error of a request that must not be sent again, because a response started to
+// arrive that can't be read. It has the details of the original error.
+func Unreadable(host string, failed *component.Error) *component.Error {
+	var details Details
+	if json.Unmarshal(failed.Details, &details) != nil {
+		return failed
+	}
+	words := egress.Words(details.Reason)
+	switch details.Class {
+	case egress.ClassTimeout:
+		words = "did not finish its answer in time"
+	case egress.ClassReset:
+		words = "reset the connection in the middle of its answer"
+	case egress.ClassBusy:
+		words = "sent a large answer, which was not read because too many are in flight"
+	}
+	if words == "" {
+		words = "started an answer that cannot be read"
+	}
+	unreadable := component.Permanent(component.CodeUnreadable, "%s %s. Whether the call took effect is unknown", host, words)
+	unreadable.Err, unreadable.Details = failed.Err, failed.Details
+	return unreadable
+}
+
+// failure returns the error of an exchange.
+func failure(request *http.Request, answer Answer, err error) error {
 	if errors.Is(err, context.Canceled) && request.Context().Err() != nil {
 		return context.Canceled
 	}
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // without the URL
 	}
-	host, class := request.URL.Host, egress.Class(err)
-	failed := errorFor(host, class, err)
+	details := Details{Class: egress.Class(err), Reason: egress.Reason(err, answer.Begun), Sent: answer.Sent, Status: answer.Status}
+	if foreign, ok := errors.AsType[*egress.ForeignError](err); ok {
+		details.RedirectsTo = foreign.Origin
+	}
+	failed := errorFor(request.URL.Host, details, err)
 	failed.Err = err
-	return failed.With(Details{Class: class, Status: status})
+	return failed.With(details)
 }
 
-func errorFor(host, class string, err error) *component.Error {
-	switch class {
+func errorFor(host string, details Details, err error) *component.Error {
+	words := egress.Words(details.Reason)
+	switch details.Class {
 	case egress.ClassBlocked:
 		reason := "the address is not allowed"
 		if blocked, ok := errors.AsType[*egress.BlockedError](err); ok {
@@ -139,20 +188,29 @@ func errorFor(host, class string, err error) *component.Error {
 		}
 		return component.Permanent(component.CodeUpstream, "the response of %s has more than %d bytes", host, MaxAnswer)
 	case egress.ClassMalformed:
-		return component.Permanent(component.CodeUpstream, "the response of %s cannot be decoded: %s", host, err)
+		if details.Reason == egress.ReasonLocation {
+			return component.Temporary(component.CodeUpstream, "%s %s", host, words)
+		}
+		return component.Permanent(component.CodeUpstream, "the response of %s cannot be decoded: it %s", host, words)
 	case egress.ClassBusy:
 		return component.Temporary(component.CodeUpstream, "the response of %s was not read: too many large responses are in flight", host)
 	case egress.ClassRedirect:
-		if foreign, ok := errors.AsType[*egress.ForeignError](err); ok {
-			return component.Permanent(component.CodeUpstream, "%s redirects to another origin, %s. The request body is not sent to another origin; call that origin directly", host, foreign.Origin)
+		if details.RedirectsTo != "" {
+			return component.Permanent(component.CodeUpstream, "%s redirects to another origin. The request body is not sent to another origin; call the origin in redirectsTo directly", host)
 		}
 		return component.Permanent(component.CodeUpstream, "%s redirects more than %d times", host, MaxRedirects)
 	case egress.ClassTLS:
-		return component.Permanent(component.CodeUpstream, "%s has no trusted TLS certificate, or does not support TLS 1.2", host)
+		failed := component.Permanent(component.CodeUpstream, "%s %s", host, words)
+		failed.Retryable = egress.Connected(err) // like any other connection that was lost
+		return failed
 	case egress.ClassDNS:
 		return component.Temporary(component.CodeUpstream, "the name %s could not be resolved", host)
 	case egress.ClassRefused:
 		return component.Temporary(component.CodeUpstream, "%s refused the connection", host)
+	case egress.ClassReset:
+		return component.Temporary(component.CodeUpstream, "%s reset the connection", host)
+	case egress.ClassUnreachable:
+		return component.Temporary(component.CodeUpstream, "%s cannot be reached: there is no route to its address", host)
 	}
-	return component.Temporary(component.CodeUpstream, "the connection to %s failed (%s)", host, class)
+	return component.Temporary(component.CodeUpstream, "%s %s", host, words)
 }

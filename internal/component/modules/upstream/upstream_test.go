@@ -62,15 +62,15 @@ func TestFailureHasItsClass(t *testing.T) {
 	for name, c := range map[string]struct {
 		url, code, class string
 		retryable        bool
-		status           string // in the details, if a response arrived
+		rest             string // of the details
 	}{
-		"refused":   {closed(t), component.CodeUpstream, "refused", true, ""},
-		"no name":   {"https://nowhere.example", component.CodeUpstream, "dns", true, ""},
-		"untrusted": {secure.URL, component.CodeUpstream, "tls", false, ""},
-		"blocked":   {"https://10.0.0.1", component.CodeAddressBlocked, "blocked_address", false, ""},
-		"large":     {server.URL + "/large", component.CodeUpstream, "too_large", false, `,"status":200`},
-		"redirects": {server.URL + "/around", component.CodeUpstream, "redirect", false, ""},
-		"cut":       {server.URL + "/cut", component.CodeUpstream, "connection", true, `,"status":200`},
+		"refused":   {closed(t), component.CodeUpstream, "refused", true, `,"sent":"no"`},
+		"no name":   {"https://nowhere.example", component.CodeUpstream, "dns", true, `,"sent":"no"`},
+		"untrusted": {secure.URL, component.CodeUpstream, "tls", false, `,"reason":"certificate_issuer","sent":"no"`},
+		"blocked":   {"https://10.0.0.1", component.CodeAddressBlocked, "blocked_address", false, `,"sent":"no"`},
+		"large":     {server.URL + "/large", component.CodeUpstream, "too_large", false, `,"sent":"unknown","status":200`},
+		"redirects": {server.URL + "/around", component.CodeUpstream, "redirect", false, `,"sent":"answered"`},
+		"cut":       {server.URL + "/cut", component.CodeUpstream, "connection", true, `,"reason":"cut_off","sent":"unknown","status":200`},
 	} {
 		client := guard.Client(egress.ClientOptions{Timeout: 10 * time.Second, Redirects: MaxRedirects, MaxBytes: 1000})
 		request, err := http.NewRequestWithContext(t.Context(), "GET", c.url+"?key=canary-in-the-url", nil)
@@ -79,7 +79,7 @@ func TestFailureHasItsClass(t *testing.T) {
 		}
 		_, err = Do(client, request)
 		failed, ok := err.(*component.Error)
-		if !ok || failed.Code != c.code || failed.Retryable != c.retryable || string(failed.Details) != `{"class":"`+c.class+`"`+c.status+`}` {
+		if !ok || failed.Code != c.code || failed.Retryable != c.retryable || string(failed.Details) != `{"class":"`+c.class+`"`+c.rest+`}` {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -146,8 +146,26 @@ func TestBusyProcessIsATemporaryFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, ok := failure(request, 0, egress.ErrBusy).(*component.Error)
-	if !ok || failed.Code != component.CodeUpstream || !failed.Retryable || string(failed.Details) != `{"class":"busy"}` {
+	failed, ok := failure(request, Answer{Sent: egress.SentUnknown}, egress.ErrBusy).(*component.Error)
+	if !ok || failed.Code != component.CodeUpstream || !failed.Retryable || string(failed.Details) != `{"class":"busy","sent":"unknown"}` {
 		t.Errorf("got %v", failed)
+	}
+}
+
+// A secret that equals one of Weft's words doesn't hide what was sent and what was wrong.
+func TestSecretsDoNotHideWhatWasSent(t *testing.T) {
+	for _, reason := range []string{
+		egress.ReasonCertificateName, egress.ReasonCertificateExpired, egress.ReasonCertificateIssuer, egress.ReasonCertificate,
+		egress.ReasonClientCertificate, egress.ReasonPlainHTTP, egress.ReasonNotTLS, egress.ReasonTLSVersion, egress.ReasonTLSName,
+		egress.ReasonTLSAlert, egress.ReasonTLSProtocol, egress.ReasonHandshakeClosed, egress.ReasonUnanswered, egress.ReasonCutOff,
+		egress.ReasonNotHTTP, egress.ReasonHeader, egress.ReasonLength, egress.ReasonTransferCoding, egress.ReasonChunk,
+		egress.ReasonOther, egress.ReasonContentCoding, egress.ReasonGzip, egress.ReasonLocation, egress.ReasonCharset,
+		egress.ReasonMapping, egress.ReasonStorage, egress.ReasonJSONRPC,
+	} {
+		details := `{"class":"connection","reason":"` + reason + `","sent":"unknown"}`
+		got := component.NewRedactor(reason, "unknown", "connection").JSON([]byte(details))
+		if string(got) != details || egress.Words(reason) == "" {
+			t.Errorf("%s: %s", reason, got)
+		}
 	}
 }

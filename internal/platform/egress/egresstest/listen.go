@@ -1,6 +1,7 @@
 package egresstest
 
 import (
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -124,4 +125,9 @@ func reply(query []byte, lookup func(string) []netip.Addr) ([]byte, error) {
 		}
 	}
 	return message.Pack()
+}
+
+// NewSilentOpen starts a listener that keeps connections open and writes nothing. It returns its address.
+func NewSilentOpen(t testing.TB) string {
+	return newPeer(t, "tcp", func(_ *Peer, conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }).URL[len("tcp://"):]
 }

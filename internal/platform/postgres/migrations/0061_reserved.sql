@@ -1,0 +1,2 @@
+-- expand
+SELECT; -- keeps the numbers of migrations without a gap
