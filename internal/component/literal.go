@@ -159,15 +159,15 @@ func literals(data json.RawMessage, bound []string) (json.RawMessage, error) {
 		}
 		delete(at, steps[len(steps)-1])
 	}
-	return json.Marshal(withoutVariables(fields))
+	return json.Marshal(withoutReferences(fields))
 }
 
-// withoutVariables removes the fields whose strings contain environment variables.
-func withoutVariables(fields map[string]any) map[string]any {
+// withoutReferences removes the fields whose strings contain references.
+func withoutReferences(fields map[string]any) map[string]any {
 	for name, value := range fields {
 		if inner, ok := value.(map[string]any); ok {
-			fields[name] = withoutVariables(inner)
-		} else if open(value) || envref.In(name) {
+			fields[name] = withoutReferences(inner)
+		} else if open(value) || reference.In(name) {
 			delete(fields, name)
 		}
 	}
