@@ -271,7 +271,7 @@ func (a *Advance) resolve(c graph.Component, values *template.Values) (graph.Com
 		if err != nil {
 			return c, err
 		}
-		if expressions && part.pointer == "/config" {
+		if len(*part.value) == 0 || expressions && part.pointer == "/config" {
 			continue
 		}
 		if *part.value, err = schema.Convert(*part.value); err != nil {
