@@ -232,10 +232,17 @@ func (r *Reference) run(p Part, iteration []int) Fate {
 	bound := map[string]any{}
 	maps.Copy(bound, p.Input)
 	for _, c := range r.Wires {
-		if c.To.ComponentID == p.ID {
-			if value := r.value(c, iteration); value != nil {
-				bound[c.To.Input] = value
-			}
+		if c.To.ComponentID != p.ID {
+			continue
+		}
+		switch value := r.value(c, iteration); {
+		case c.way == inText:
+			bound[c.To.Input] = inside(value)
+		case value == nil && c.way == whole:
+			return Fate{Status: status.StageFailed}
+		case value == nil, string(value) == "null" && c.way != connected && c.way != whole:
+		default:
+			bound[c.To.Input] = value
 		}
 	}
 	input, _ := json.Marshal(bound)
@@ -283,6 +290,17 @@ func (r *Reference) run(p Part, iteration []int) Fate {
 		return Fate{Status: status.StageFailed}
 	}
 	return Fate{Status: status.StageFailed}
+}
+
+// inside returns the text of a value between angle brackets.
+func inside(value json.RawMessage) string {
+	var text string
+	if value == nil || string(value) == "null" {
+		text = "-"
+	} else if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	return "<" + text + ">"
 }
 
 // work returns the outcome of a WORK, SEND or PURE in an iteration.
