@@ -983,8 +983,9 @@ type ComponentAttempts = int32
 // Examples: UTILITY, HTTP, EVM, LOGIC
 type ComponentCategory = string
 
-// ComponentConfig The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-// work as in `input`.
+// ComponentConfig The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+// reference. In an address, values of the run can stand in the path and the query only.
 //
 // Examples: {"concurrency":5}
 type ComponentConfig map[string]interface{}
@@ -1152,12 +1153,15 @@ type ComponentExecutionPage struct {
 // Examples: balance
 type ComponentID = string
 
-// ComponentInput Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+// ComponentInput Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+// value consists only of references without string literals, optionally after a word and a space, as in
+// `Bearer {{env.TOKEN}}`.
 //
-// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 type ComponentInput map[string]interface{}
 
 // ComponentName The display name of the component.
@@ -1813,8 +1817,8 @@ type ExecuteComponentRequest struct {
 	// Examples: {}
 	Config json.RawMessage `json:"config"`
 
-	// Input The inputs of the component, as its schema defines (`input` in the catalogue). `{{env.NAME}}` is not
-	// replaced here: environment variables have values in workflows only.
+	// Input The inputs of the component, as its schema defines (`input` in the catalogue). References in double braces
+	// are text here: they are evaluated in workflows only.
 	//
 	//
 	// Examples: {"bytes":16}
@@ -2460,8 +2464,9 @@ type NewWorkflowComponent struct {
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-	// work as in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+	// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+	// reference. In an address, values of the run can stand in the path and the query only.
 	//
 	//
 	// Examples: {"concurrency":5}
@@ -2472,13 +2477,16 @@ type NewWorkflowComponent struct {
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+	// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+	// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+	// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+	// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+	// value consists only of references without string literals, optionally after a word and a space, as in
+	// `Bearer {{env.TOKEN}}`.
 	//
 	//
-	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 	Input json.RawMessage `json:"input,omitempty"`
 
 	// Module The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
@@ -3899,7 +3907,7 @@ type TriggerWorkflowRequest struct {
 	// Examples: 10
 	MaxCredits *json.Number `json:"maxCredits,omitempty"`
 
-	// Metadata Your own data, stored in the run's record. The run itself cannot read it.
+	// Metadata Your own data, stored in the run's record. References in the workflow can read it, as `run.metadata`.
 	//
 	// Examples: {"order":"4711"}
 	Metadata json.RawMessage `json:"metadata,omitempty"`
@@ -3972,8 +3980,9 @@ type UpdatedWorkflowComponent struct {
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-	// work as in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+	// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+	// reference. In an address, values of the run can stand in the path and the query only.
 	//
 	//
 	// Examples: {"concurrency":5}
@@ -3984,13 +3993,16 @@ type UpdatedWorkflowComponent struct {
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+	// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+	// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+	// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+	// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+	// value consists only of references without string literals, optionally after a word and a space, as in
+	// `Bearer {{env.TOKEN}}`.
 	//
 	//
-	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 	Input json.RawMessage `json:"input"`
 
 	// Module The name of a component.
@@ -4199,8 +4211,9 @@ type WorkflowComponent struct {
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-	// work as in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+	// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+	// reference. In an address, values of the run can stand in the path and the query only.
 	//
 	//
 	// Examples: {"concurrency":5}
@@ -4211,13 +4224,16 @@ type WorkflowComponent struct {
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+	// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+	// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+	// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+	// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+	// value consists only of references without string literals, optionally after a word and a space, as in
+	// `Bearer {{env.TOKEN}}`.
 	//
 	//
-	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 	Input json.RawMessage `json:"input"`
 
 	// Module The name of a component.
@@ -4524,7 +4540,7 @@ type WorkflowVersion = int32
 // WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED`, `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
+	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
 	// `INPUT_SHADOWED`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//

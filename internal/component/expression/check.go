@@ -218,7 +218,7 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 	case clockFunctions[name]:
 		c.refuse(node, UnknownName, "%s() is not part of the language, which has no clock and no time zones; compare times in UTC as RFC 3339 strings", name)
 	case !plain && !over:
-		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(functionNames(), ", "))
+		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(FunctionNames(), ", "))
 	case plain && (len(arguments) < f.least || len(arguments) > f.most):
 		c.refuse(node, Syntax, "%s() needs %s, got %d", name, arity(f.least, f.most), len(arguments))
 	}

@@ -184,7 +184,7 @@ const (
 	WarnBranch      = "BRANCH_WITHOUT_EDGES"
 	WarnCase        = "CASE_WITHOUT_EDGE"
 	WarnName        = "NAME_NOT_BROUGHT"
-	WarnPlaceholder = "PLACEHOLDER_NOT_FILLED"
+	WarnText        = "REFERENCE_IS_TEXT"
 	WarnExpression  = "EXPRESSION_INVALID"
 	WarnShadowed    = "INPUT_SHADOWED"
 	WarnOutput      = "OUTPUT_NOT_DECLARED"

@@ -122,6 +122,11 @@ func (c *compiler) reference(at int, pointer, written string, schema *jsonschema
 			}
 		}
 		n.texts[pointer] = t
+		if strings.TrimSpace(written) != written && compiled.Whole() == nil {
+			if _, alone := reference.Whole(strings.TrimSpace(written)); alone {
+				c.warn(place, WarnText, "component %s: spaces or line ends around the reference make its value a string; remove them to keep its type", quote(n.component.ID))
+			}
+		}
 		c.unknown(at, place, compiled.Unknown())
 		whole := compiled.Whole()
 		for _, path := range compiled.Paths() {
