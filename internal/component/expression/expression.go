@@ -83,7 +83,7 @@ type pattern struct {
 // expected there, UNKNOWN_NAME, or TOO_EXPENSIVE.
 func Compile(text string) (*Program, error) { return compile(text, text, &Program{}) }
 
-// CompileReferring is Compile for an expression that refers to values outside of its own, which
+// CompileReferring is Compile for an expression that refers to values that are not its inputs, which
 // RunWith gets. A value is never parsed as a part of the expression.
 //
 // {{env.NAME}} stands for an environment variable. In a string or a name, it completes the string or

@@ -1,7 +1,7 @@
 // Package template fills the strings of a component that contain references (decisions 8.17).
 //
-// It knows neither where values come from nor what they mean: a Text lists the paths that it refers to,
-// and the caller has their values. A value is never evaluated, whatever it looks like.
+// It knows neither where values come from nor what they mean: the caller has the values of the paths to
+// which a string refers. A value is never evaluated, whatever it looks like.
 package template
 
 import (

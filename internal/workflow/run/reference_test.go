@@ -85,14 +85,14 @@ func (n *node) eachReference(t *testing.T, part string, rows map[string]string) 
 		t.Fatalf("the run is %s: %s", got.Status, got.Error)
 	}
 	for text, want := range rows {
-		if told := tell(t, stages[ids[text]+"@[]"], part); told != want {
-			t.Errorf("%s\ngot  %s\nwant %s", text, told, want)
+		if got := sent(t, stages[ids[text]+"@[]"], part); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", text, got, want)
 		}
 	}
 }
 
-// tell returns the value that a stage sent in place of $, or its error.
-func tell(t *testing.T, stage api.RunStage, part string) string {
+// sent returns the value that a stage sent in place of $, or its error.
+func sent(t *testing.T, stage api.RunStage, part string) string {
 	t.Helper()
 	if stage.Status != status.StageCompleted {
 		var why struct{ Code, Message string }
@@ -285,7 +285,7 @@ func TestWhatDerivesFromASecretStaysSecret(t *testing.T) {
 	}
 }
 
-// A reference out of a loop is the list of the values of all items, and one to an error tells why a
+// A reference out of a loop is the list of the values of all items, and one to an error has the reason why a
 // component failed.
 func TestReferencesAcrossLoopsAndFailures(t *testing.T) {
 	t.Parallel()
