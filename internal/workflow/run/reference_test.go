@@ -147,6 +147,9 @@ func TestReferencesAreReplacedByValues(t *testing.T) {
 		`{{ start.blank }}`:                                `""`,
 		` {{ start.n }}`:                                   `" 7"`,
 		`plain }} text`:                                    `"plain }} text"`,
+		`{{ repeat(start.text, 400000) }}`:                 `REFERENCE_TOO_LARGE /input/v: line 1, column 1: the result has more than 1048576 bytes`,
+		`{{ repeat(start.text, 200000) }}{{ repeat(start.text, 200000) }}`: `REFERENCE_TOO_LARGE /input/v: the references of the component produce more than 1 MiB`,
+		`{{ map(1..1000, map(1..1000, #)) }}`:                              `REFERENCE_TOO_LARGE /input/v: line 1, column 19: the expression needs more than 500000 steps`,
 		// missing values
 		`{{ start.lost }}`:                           `MISSING_VALUE /input/v: start.lost has no value`,
 		`{{ start.o.a.c.d }}`:                        `MISSING_VALUE /input/v: start.o.a.c.d has no value`,
