@@ -9,6 +9,8 @@ package graph
 
 import (
 	"encoding/json"
+
+	"github.com/weft-automation/weft/internal/component/template"
 )
 
 // Ports with a predefined meaning (decisions 8.2).
@@ -174,6 +176,7 @@ const (
 	CodeTypeMismatch       = "TYPE_MISMATCH"
 	CodeMissingInput       = "MISSING_INPUT"
 	CodeInvalidReference   = "INVALID_REFERENCE"
+	CodeInvalidAddress     = template.CodeAddress
 	CodeInvalidInput       = "INVALID_INPUT" // an invalid literal, and errors of Check without a code
 )
 

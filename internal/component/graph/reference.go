@@ -118,7 +118,7 @@ func (c *compiler) reference(at int, pointer, written string, schema *jsonschema
 		t := text{Text: compiled, address: address, free: address && !inConfig}
 		if t.address {
 			if reason := t.CheckAddress(hasOrigins(n.component.Config), t.free); reason != "" {
-				c.fault(place, template.CodeAddress, "component %s: %s", quote(n.component.ID), reason)
+				c.fault(place, CodeInvalidAddress, "component %s: %s", quote(n.component.ID), reason)
 			}
 		}
 		n.texts[pointer] = t

@@ -24,5 +24,6 @@ var Formats = []Format{
 	{"timestamp", "A time: a date-time, or the seconds or milliseconds since 1970, as a JSON number or a decimal string.", "1795257600"},
 	{"uri", "An absolute URI. URLs that components call start with https:// or http://.", "https://api.example.com/v1/prices"},
 	{"uuid", "A UUID: 32 hexadecimal digits with hyphens.", "0b0e1c5e-6d0a-4f0e-9d6c-2f1f4f7a9b3c"},
+	{"origin", "The scheme, host and port of addresses. A star at the front of the host stands for one label.", "https://*.shop.example"},
 	{"value-path", "The path to a nested value: names and positions separated by dots. Other names are in brackets.", `data.items.0["odd.name"]`},
 }
