@@ -3,14 +3,12 @@ package execution
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -50,44 +48,6 @@ func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (ref
 		return false, fmt.Errorf("read whether the run is ending: %w", err)
 	}
 	return run.Immediate || run.Ending && !waited(row), nil
-}
-
-// waited reports whether row continues an attempt that was sent and waits.
-func waited(row db.ExecutionStartManyRow) bool { return row.Elapsed > 0 }
-
-// checkCanceled sets row.Canceling if the attempt must not run. If the database does not respond,
-// checkCanceled returns false, and the execution is no longer in flight.
-func (r *Runner) checkCanceled(ctx context.Context, row *db.ExecutionStartManyRow) bool {
-	refused, err := r.refused(ctx, *row)
-	if err != nil {
-		r.inflight.remove(row.ID, 0, err)
-		r.log.ErrorContext(ctx, "could not start execution", "execution_id", row.ID, "error", err)
-		return false
-	}
-	row.Canceling = refused
-	return true
-}
-
-// refuse fails an execution whose attempt was started but must not run.
-func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local bool) error {
-	if !row.Continuing {
-		row.Attempt-- // the start counted it
-	}
-	return r.fail(ctx, row, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)), local)
-}
-
-// cutOff returns the failure of an attempt. The outcome is unknown if the request was sent and not
-// answered. If the failure doesn't say what was sent, the outcome is unknown if the attempt was interrupted
-// or the component timed out.
-func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
-	known := run.Err() == nil && failure.Code != component.CodeTimeout
-	if sent := failure.Sent(); sent != "" {
-		known = sent != egress.SentUnknown
-	}
-	if known {
-		return failure
-	}
-	return failure.CutOff(component.Repeat(row.RepeatRule))
 }
 
 // Stop selects which executions of a run are canceled.
@@ -219,65 +179,4 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 	made.left = []vacancy{{workspaceID: workspaceID}}
 	r.queueCharges(ctx, tx.AtCommit(), charges, false, made)
 	return nil
-}
-
-// bounded waits for the turn of an attempt's call, and returns a context that ends with the attempt's
-// time limit. The wait doesn't count. For a stage, the context is also canceled, with cause errCanceled,
-// when the run is canceled with mode immediate. bounded fails only if the context is done.
-func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration, call component.Call) (context.Context, component.Call, context.CancelFunc, error) {
-	if row.TimeoutMs != nil {
-		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
-	}
-	limit -= row.Elapsed
-	if r.CallTimeout > 0 {
-		limit = min(limit, r.CallTimeout)
-	}
-	ctx, cancelFor := context.WithCancelCause(ctx)
-	if row.RunID != nil {
-		go r.watchCancel(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
-	}
-	call, err := r.Modules.Turn(ctx, row.WorkspaceID, row.Module, call)
-	if err != nil {
-		return ctx, call, func() { cancelFor(nil) }, err
-	}
-	ctx, stop := context.WithTimeout(ctx, limit)
-	return ctx, call, func() { stop(); cancelFor(nil) }, nil
-}
-
-// watchCancel cancels an attempt once its row is marked as canceling. It returns when ctx is
-// done.
-func (r *Runner) watchCancel(ctx context.Context, changed *notify.Subscription, cancelFor context.CancelCauseFunc) {
-	defer changed.Close()
-	key := changed.Key()
-	var retry <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed.C():
-		case <-retry:
-		}
-		retry = nil
-		if ctx.Err() != nil {
-			return
-		}
-		canceling, err := r.canceling(ctx, key)
-		if err != nil {
-			retry = time.After(rereadAfter)
-		}
-		if canceling {
-			cancelFor(errCanceled)
-			return
-		}
-	}
-}
-
-// canceling reads whether the attempt is to be canceled. It does not stop when ctx is done:
-// interrupting a query would close the connection and lose its prepared plans.
-func (r *Runner) canceling(ctx context.Context, key notify.Key) (canceling bool, err error) {
-	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
-		canceling, err = db.New().ExecutionIsCanceling(ctx, r.DB, db.ExecutionIsCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-		return err
-	})
-	return canceling, err
 }

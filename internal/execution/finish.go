@@ -37,18 +37,6 @@ func (f finish) owner() uuid.UUID { return f.key.WorkspaceID }
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
 
-// complete finishes an execution with an output.
-func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, secret, local bool) error {
-	stored, err := r.sealResult(ctx, outputAt(row.WorkspaceID, row.ID), output, secret)
-	if err != nil {
-		return fmt.Errorf("finish execution: %w", err)
-	}
-	return r.settle(ctx, finish{
-		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
-		status: status.ExecutionCompleted, output: stored, local: local, run: row.RunID,
-	})
-}
-
 // sealResult returns a result in stored form: sealed if it is secret. A secret result must be
 // sealed before it is used elsewhere.
 func (r *Runner) sealResult(ctx context.Context, at vault.Place, result json.RawMessage, secret bool) (stored json.RawMessage, err error) {
@@ -66,24 +54,6 @@ func (r *Runner) sealResult(ctx context.Context, at vault.Place, result json.Raw
 // output stay sealed for that place.
 func outputAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Output}
-}
-
-// stateAt returns the place that the state of a waiting execution is sealed for.
-func stateAt(row db.ExecutionStartManyRow) vault.Place {
-	return vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.State}
-}
-
-// fail finishes an execution with an error and logs its cause.
-func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error, local bool) error {
-	if failure.Err != nil {
-		r.log.WarnContext(ctx, "execution failed", "code", failure.Code, "error", failure.Err)
-	}
-	f, err := failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), failure)
-	if err != nil {
-		return err
-	}
-	f.local, f.run = local, row.RunID
-	return r.settle(ctx, f)
 }
 
 // failed returns the final state of an execution that failed at the specified attempt.
