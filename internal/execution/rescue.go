@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
@@ -93,48 +94,53 @@ var errRestoreUncertain = &component.Error{
 // quarantine.
 func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 	for {
-		made, err := r.commit(ctx, func(made *followUp) error {
-			return postgres.InTx(ctx, r.DB, nil, func(tx *postgres.Tx) error { return r.failUnsafeTx(ctx, tx, made) })
+		var f *Finishing
+		err := billing.Books{}.InPeriod(ctx, r.DB, func() error {
+			err := postgres.InTx(ctx, r.DB, nil, func(tx *postgres.Tx) (err error) {
+				f, err = r.failUnsafeTx(ctx, tx)
+				return err
+			})
+			return f.Failed(err)
 		})
-		ended += len(made.done)
 		if err != nil {
 			return ended, fmt.Errorf("fail executions that are not safe to repeat: %w", err)
 		}
-		if len(made.done) < rescueBatch {
+		ended += len(f.rows.All())
+		if len(f.rows.All()) < rescueBatch {
 			return ended, nil
 		}
 	}
 }
 
 // failUnsafeTx is one transaction of FailUnsafe.
-func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx, made *followUp) error {
+func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (*Finishing, error) {
 	if held, err := db.New().InstallationIsQuarantined(ctx, tx); err != nil || !held {
-		return cmp.Or(err, errors.New("the database is not in quarantine"))
+		return nil, cmp.Or(err, errors.New("the database is not in quarantine"))
 	}
 	rows, err := db.New().ExecutionDetachUnsafe(ctx, tx, rescueBatch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	items := make([]finish, len(rows))
 	ofWorkspace := map[uuid.UUID]int{}
 	for i, row := range rows {
 		if items[i], err = failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), errRestoreUncertain); err != nil {
-			return err
+			return nil, err
 		}
 		ofWorkspace[row.WorkspaceID]++
 	}
+	var batch postgres.Batch
 	for id, n := range ofWorkspace {
 		event := audit.Event{WorkspaceID: id, Action: "executions.failed", Details: map[string]any{"count": n, "code": errRestoreUncertain.Code}}
 		if err := audit.RecordTx(ctx, tx, event); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	p, first := finishing(items)
-	ended, err := db.New().ExecutionFinishMany(ctx, tx, p)
-	if err != nil {
-		return err
+	f := r.QueueFinish(&batch, items)
+	if err := tx.Send(ctx, &batch); err != nil {
+		return nil, err
 	}
-	return r.finishTx(ctx, tx, ended, first, false, made)
+	return f, f.Close(ctx, tx)
 }
 
 // rescue requeues or fails an execution whose attempt was cut off, depending on the repeat rule of

@@ -44,7 +44,11 @@ func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runne
 	r.finishes = groupcommit.NewOwned(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions limits the queue
 	}, groupcommit.Owners[finish]{Of: finish.owner, Held: billing.Held}, postgres.Unavailable, r.flushFinishes)
-	r.directs = groupcommit.NewOwned(groupcommit.Options[direct]{Weigh: direct.weight}, groupcommit.Owners[direct]{Of: direct.owner, Held: billing.Held}, postgres.Unavailable, r.flushDirects)
+	r.directs = groupcommit.NewOwned(groupcommit.Options[direct]{Weigh: direct.weight}, groupcommit.Owners[direct]{Of: direct.owner, Held: billing.Held}, postgres.Unavailable,
+		func(ctx context.Context, items []direct, shared bool) ([]*db.ExecutionGetRow, error) {
+			rows, _, err := r.storeDirects(ctx, items, shared)
+			return rows, err
+		})
 	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
