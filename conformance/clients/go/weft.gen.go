@@ -1117,7 +1117,8 @@ type ExecutionError struct {
 	// for two hours), or a code of the component: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`,
 	// `TRANSACTION_DROPPED`. A stage of a run may also have `ITEM_FAILED` (an item of a loop failed), `NOT_FOUND`
 	// or `CONFLICT` (the workflow of a RUN_WORKFLOW is missing or cannot be run), `INSUFFICIENT_CREDITS`,
-	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL. [Errors](/docs/errors) documents each code.
+	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, `MISSING_VALUE` (a reference has no value), `INVALID_ADDRESS`,
+	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), or the code of a FAIL. [Errors](/docs/errors) documents each code.
 	// More may be added.
 	//
 	//
@@ -1621,7 +1622,7 @@ type ProblemDetail struct {
 	// `UNKNOWN_COMPONENT`, `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`,
 	// `TYPE_MISMATCH`, `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`,
 	// `UNREACHABLE`, `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
-	// `TOO_MANY_CONNECTIONS`. More may be added.
+	// `TOO_MANY_CONNECTIONS`, `INVALID_REFERENCE`, `INVALID_ADDRESS`. More may be added.
 	//
 	//
 	// Examples: INVALID_INPUT, UNKNOWN_MODULE
