@@ -90,6 +90,16 @@ func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *componen
 	return failure.CutOff(component.Repeat(row.RepeatRule))
 }
 
+// mayHaveEffect reports whether an attempt that was in flight when its run was canceled, or an earlier one,
+// may have taken effect. err is the error of its component; nil means that it started to wait.
+func mayHaveEffect(row db.ExecutionStartManyRow, err error) bool {
+	if err == nil || !row.OutcomeKnown || waited(row) {
+		return true
+	}
+	sent := asError(err).Sent()
+	return sent == "" || sent == egress.SentUnknown
+}
+
 // Stop selects which executions of a run are canceled.
 type Stop int
 

@@ -202,7 +202,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	secretIn := func(result json.RawMessage) bool { return secret || entry.SecretResult(c, result) }
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
-		return 0, outcomeFailed, r.fail(ctx, row, canceled(row.RepeatRule, true), local)
+		return 0, outcomeFailed, r.fail(ctx, row, canceled(row.RepeatRule, mayHaveEffect(row, err)), local)
 	case err == nil && result.Wait != nil:
 		retryIn, err = r.wait(ctx, row, result.Wait, secretIn(result.Wait.State), local)
 		return retryIn, outcomeWaiting, err

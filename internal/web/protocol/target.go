@@ -50,7 +50,7 @@ func Target(r *http.Request) error {
 }
 
 // toOrigin replaces a target in absolute form (RFC 9112, section 3.2.2) by its origin form: what follows
-// the host, which net/http has put in the place of the Host header. It leaves any other target as it is,
+// the host, which net/http returns as r.Host instead of the Host header. It leaves any other target as it is,
 // and an absolute one whose host has a user name or is missing.
 func toOrigin(r *http.Request) {
 	scheme, rest, ok := strings.Cut(r.RequestURI, "://")

@@ -95,7 +95,7 @@ func (n *node) call(ctx context.Context, out any, method string, params ...any) 
 	}
 	request.Header = n.header.Clone()
 	answer, err := upstream.Do(n.client, request)
-	if err != nil && err != context.Canceled && upstream.Temporary(answer.Status) {
+	if err != nil && !upstream.Stopped(err) && upstream.Temporary(answer.Status) {
 		return upstream.Refused(n.host, answer, "") // an unreadable error page
 	}
 	if err != nil {
