@@ -4913,6 +4913,7 @@ type ReplayComponentCallbackParams struct {
 // StreamComponentExecutionParams defines parameters for StreamComponentExecution.
 type StreamComponentExecutionParams struct {
 	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// An empty value counts as none.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -5068,6 +5069,7 @@ type StreamWorkflowRunParams struct {
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
 	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// An empty value counts as none.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
