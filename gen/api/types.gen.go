@@ -4541,7 +4541,7 @@ type WorkflowVersion = int32
 // WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
+	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
 	// `INPUT_SHADOWED`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
@@ -4930,6 +4930,7 @@ type ReplayComponentCallbackParams struct {
 // StreamComponentExecutionParams defines parameters for StreamComponentExecution.
 type StreamComponentExecutionParams struct {
 	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// An empty value counts as none.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -5085,6 +5086,7 @@ type StreamWorkflowRunParams struct {
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
 	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// An empty value counts as none.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 

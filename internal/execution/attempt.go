@@ -128,7 +128,7 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 	failpoint.Reached(failpoint.AfterEffect)
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
-		return a.fail(ctx, canceled(row.RepeatRule, true))
+		return a.fail(ctx, canceled(row.RepeatRule, mayHaveEffect(row, err)))
 	case err == nil:
 		return a.succeed(ctx, result, func(result json.RawMessage) bool { return secret || a.entry.SecretResult(c, result) })
 	case ctx.Err() != nil:
@@ -249,6 +249,16 @@ func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *componen
 		return failure
 	}
 	return failure.CutOff(component.Repeat(row.RepeatRule))
+}
+
+// mayHaveEffect reports whether an attempt that was in flight when its run was canceled, or an earlier one,
+// may have taken effect. err is the error of its component; nil means that it started to wait.
+func mayHaveEffect(row db.ExecutionStartManyRow, err error) bool {
+	if err == nil || !row.OutcomeKnown || waited(row) {
+		return true
+	}
+	sent := asError(err).Sent()
+	return sent == "" || sent == egress.SentUnknown
 }
 
 // asError returns the component error in err. If err contains none, it returns INTERNAL_ERROR,

@@ -166,7 +166,7 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	client := a.guard.Client(egress.ClientOptions{Timeout: timeout, Redirects: redirects, MaxBytes: upstream.MaxAnswer})
 	answer, err := upstream.Do(client, request)
-	if err == context.Canceled {
+	if upstream.Stopped(err) {
 		return component.Result{}, err
 	}
 	return result(answer, err, request.URL.Host, config, a.RepeatFor(call) == component.RepeatUnsafe)
