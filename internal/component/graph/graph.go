@@ -182,13 +182,13 @@ const (
 
 // Codes of warnings. They never change.
 const (
-	WarnTimeout     = "TIMEOUT_UNHANDLED"
-	WarnBody        = "LOOP_WITHOUT_BODY"
-	WarnBranch      = "BRANCH_WITHOUT_EDGES"
-	WarnCase        = "CASE_WITHOUT_EDGE"
-	WarnName        = "NAME_NOT_BROUGHT"
-	WarnText        = "REFERENCE_IS_TEXT"
-	WarnExpression  = "EXPRESSION_INVALID"
-	WarnShadowed    = "INPUT_SHADOWED"
-	WarnOutput      = "OUTPUT_NOT_DECLARED"
+	WarnTimeout    = "TIMEOUT_UNHANDLED"
+	WarnBody       = "LOOP_WITHOUT_BODY"
+	WarnBranch     = "BRANCH_WITHOUT_EDGES"
+	WarnCase       = "CASE_WITHOUT_EDGE"
+	WarnName       = "NAME_NOT_BROUGHT"
+	WarnText       = "REFERENCE_IS_TEXT"
+	WarnExpression = "EXPRESSION_INVALID"
+	WarnShadowed   = "INPUT_SHADOWED"
+	WarnOutput     = "OUTPUT_NOT_DECLARED"
 )
