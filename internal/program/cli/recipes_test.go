@@ -21,9 +21,9 @@ import (
 
 func TestRecipesAreListedAndWritten(t *testing.T) {
 	t.Parallel()
-	run(t, nil, "", "workflows", "new").check(t, 0, "approval  Waits up to a week for an approval", "")
+	run(t, nil, "", "workflows", "new").check(t, 0, "approval       Waits up to a week for an approval", "")
 	run(t, nil, "", "workflows", "new", "--from=endpoint").check(t, 0, "name: Endpoint\n", "")
-	run(t, nil, "", "workflows", "new", "--from=none").check(t, 2, "", `unknown recipe "none". The recipes are approval, branch, `)
+	run(t, nil, "", "workflows", "new", "--from=none").check(t, 2, "", `unknown recipe "none". The recipes are approval-mail, approval, branch, `)
 	run(t, nil, "", "workflows", "new", "a.yaml").check(t, 2, "", "set --from to a recipe")
 	file := filepath.Join(t.TempDir(), "a.yaml")
 	run(t, nil, "", "workflows", "new", "--from=endpoint", file).check(t, 0, "", "written to "+file)

@@ -135,11 +135,11 @@ type input struct {
 type statuses []string
 
 func (s *statuses) UnmarshalJSON(data []byte) error {
-	list := []json.RawMessage{data}
-	if bytes.HasPrefix(data, []byte("[")) {
-		if err := json.Unmarshal(data, &list); err != nil {
-			return err
-		}
+	var list []json.RawMessage
+	if !bytes.HasPrefix(data, []byte("[")) {
+		list = append(list, data)
+	} else if err := json.Unmarshal(data, &list); err != nil {
+		return err
 	}
 	*s = make(statuses, len(list))
 	for i, one := range list {

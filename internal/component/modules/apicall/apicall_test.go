@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -155,6 +156,15 @@ func TestBodyIsDecodedByContentType(t *testing.T) {
 				t.Errorf("got %s", output)
 			}
 		})
+	}
+}
+
+// Decoding must not write into the bytes that it gets: they are the call's.
+func TestExpectStatusIsDecodedWithoutChangingTheConfig(t *testing.T) {
+	const written = `{"expectStatus":["2xx",404]}`
+	raw := json.RawMessage(written)
+	if c, err := component.Decode[config](raw); err != nil || !slices.Equal(c.ExpectStatus, statuses{"2xx", "404"}) || string(raw) != written {
+		t.Errorf("%v, %v; the config is now %s", c.ExpectStatus, err, raw)
 	}
 }
 
