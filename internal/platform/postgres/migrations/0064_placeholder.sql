@@ -1,0 +1,3 @@
+-- expand
+-- Placeholder for a migration of another branch.
+SELECT 1;
