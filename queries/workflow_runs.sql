@@ -11,13 +11,13 @@ WITH job AS (
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, key_root_id, rerun_of, effect_root_id, traceparent, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, schedule_id, scheduled_at, key_root_id, rerun_of, effect_root_id, traceparent, created_at, updated_at)
 SELECT
     @workspace_id, @id, @workflow_id, @workflow_version, @status, @trigger, @input, sqlc.narg('metadata'), sqlc.narg('output'), sqlc.narg('error'),
      sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'),
      @committed, @usage, @stage_count, @failed_count, @pending_count, @output_bytes, @uncounted_bytes, @event_seq,
      COALESCE(sqlc.narg('at')::timestamptz, now()) + @lasts::interval, now() + @grace::interval, job.id,
-     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('effect_root_id'), sqlc.narg('traceparent'),
+     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('schedule_id'), sqlc.narg('scheduled_at'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('effect_root_id'), sqlc.narg('traceparent'),
      COALESCE(sqlc.narg('at')::timestamptz, now()), COALESCE(sqlc.narg('at')::timestamptz, now())
 FROM job
 RETURNING job_id;
@@ -28,6 +28,10 @@ SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, outp
        cancel_reason, usage, usage_below, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, effect_root_id, created_at, updated_at, finished_at
 FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id;
+
+-- name: RunGetSchedule :one
+-- The schedule and the scheduled time of a run that a schedule started, or of its rerun.
+SELECT schedule_id, scheduled_at FROM workflow_runs WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunWalk :many
 -- Runs newest first, after the cursor, with the columns that lists filter by. least is the smallest

@@ -1287,6 +1287,14 @@ type CreateScheduleRequest struct {
 	// Examples: 0 9 * * MON-FRI
 	Cron *Cron `json:"cron,omitempty"`
 
+	// Input The input of the runs that the schedule starts, as the `inputSchema` of the workflow and of its ON_API_CALLED
+	// define. `ON_SCHEDULE` outputs it as `input`, and each of its fields by name. If absent, a new schedule has none,
+	// and a schedule that is replaced keeps its input. Null removes it. `[redacted]` is rejected as a value.
+	//
+	//
+	// Examples: {"customer":"acme"}
+	Input ScheduleInput `json:"input,omitempty"`
+
 	// Name The display name.
 	//
 	// Examples: Every working day
@@ -2939,6 +2947,14 @@ type ReplaceScheduleRequest struct {
 	// Examples: 0 9 * * MON-FRI
 	Cron Cron `json:"cron"`
 
+	// Input The input of the runs that the schedule starts, as the `inputSchema` of the workflow and of its ON_API_CALLED
+	// define. `ON_SCHEDULE` outputs it as `input`, and each of its fields by name. If absent, a new schedule has none,
+	// and a schedule that is replaced keeps its input. Null removes it. `[redacted]` is rejected as a value.
+	//
+	//
+	// Examples: {"customer":"acme"}
+	Input ScheduleInput `json:"input,omitempty"`
+
 	// Name The display name.
 	//
 	// Examples: Every working day
@@ -2951,6 +2967,13 @@ type ReplaceScheduleRequest struct {
 	//
 	// Examples: skip
 	Overlap *Overlap `json:"overlap,omitempty"`
+
+	// Previous Sets what `ON_SCHEDULE` outputs as `previous`, for example to repeat or skip a part of a sync. Null removes it:
+	// the next run starts from the beginning. If absent, it stays as it is.
+	//
+	//
+	// Examples: {"output":{"cursor":"4711"},"scheduledAt":"2026-11-20T08:00:00.000Z"}
+	Previous json.RawMessage `json:"previous,omitempty"`
 
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
@@ -3395,6 +3418,13 @@ type Schedule struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
+	// Input The input of the runs that the schedule starts. Secret places, as the `inputSchema` of the workflow defines
+	// them, are `[redacted]`. Null if the schedule has no input. Absent in lists.
+	//
+	//
+	// Examples: {"customer":"acme"}
+	Input json.RawMessage `json:"input,omitempty"`
+
 	// LastAt The scheduled time of the last run that started. Null if no run has started.
 	//
 	// Examples: 2026-11-20T08:00:00.000Z
@@ -3410,7 +3440,8 @@ type Schedule struct {
 	// LastSkipReason Why the time was skipped: `overlap`, a run was in progress; `queue_full`, the queue was full; `missed`, the
 	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
 	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no ON_SCHEDULE; `workflow_invalid`, the
-	// workflow does not match the components of this deployment any more; `insufficient_credits`;
+	// workflow does not match the components of this deployment any more; `input_invalid`, the workflow's current
+	// version does not accept the `input` of the schedule; `insufficient_credits`;
 	// `workspace_suspended`, the operator has suspended the workspace; `restored`, the database was
 	// restored from a backup and the run of the time may have started before. More may be added.
 	//
@@ -3444,6 +3475,10 @@ type Schedule struct {
 	//
 	// Examples: skip
 	Overlap Overlap `json:"overlap"`
+
+	// Previous The scheduled time and the output of the last run that completed, as `ON_SCHEDULE` outputs them. Null if no
+	// run has completed since the schedule was created or `previous` was removed. Absent in lists.
+	Previous json.RawMessage `json:"previous,omitempty"`
 
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
@@ -3504,6 +3539,13 @@ type ScheduleClockChange struct {
 // Examples: skipped
 type ScheduleClockChangeKind string
 
+// ScheduleInput The input of the runs that the schedule starts, as the `inputSchema` of the workflow and of its ON_API_CALLED
+// define. `ON_SCHEDULE` outputs it as `input`, and each of its fields by name. If absent, a new schedule has none,
+// and a schedule that is replaced keeps its input. Null removes it. `[redacted]` is rejected as a value.
+//
+// Examples: {"customer":"acme"}
+type ScheduleInput = json.RawMessage
+
 // SchedulePage One page of schedules, newest first.
 type SchedulePage struct {
 	// Data The schedules of this page.
@@ -3518,6 +3560,20 @@ type SchedulePage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
+}
+
+// SchedulePrevious The result of an earlier run of a schedule: of the runs that have completed, the one with the latest scheduled
+// time. Runs that fail or are canceled don't change it.
+type SchedulePrevious struct {
+	// Output The output of the run. Null if the run completed without a RESPOND.
+	//
+	// Examples: {"cursor":"4711"}
+	Output json.RawMessage `json:"output"`
+
+	// ScheduledAt The scheduled time of the run.
+	//
+	// Examples: 2026-11-20T08:00:00.000Z
+	ScheduledAt timestamp.Time `json:"scheduledAt"`
 }
 
 // SequenceEdge An edge: one component follows another. A component starts when each of its incoming edges has fired or can no

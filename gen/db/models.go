@@ -473,6 +473,9 @@ type Schedule struct {
 	LastSkipReason *string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	SealedInput    []byte
+	SealedPrevious []byte
+	PreviousAt     *time.Time
 }
 
 type Session struct {
@@ -561,6 +564,8 @@ type WorkflowRun struct {
 	UsageBelow        credit.Amount
 	EffectRootID      *uuid.UUID
 	ResumedChildren   []byte
+	ScheduleID        *uuid.UUID
+	ScheduledAt       *time.Time
 }
 
 type WorkflowRunsDefault struct {

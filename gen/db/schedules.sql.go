@@ -91,7 +91,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, arg ScheduleDelet
 
 const ScheduleGet = `-- name: ScheduleGet :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at, now()::timestamptz AS now
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, sealed_input, sealed_previous
 FROM schedules WHERE workspace_id = $1 AND id = $2
 `
 
@@ -118,6 +118,8 @@ type ScheduleGetRow struct {
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	Now            time.Time
+	SealedInput    []byte
+	SealedPrevious []byte
 }
 
 func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParams) (ScheduleGetRow, error) {
@@ -141,12 +143,14 @@ func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParam
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.Now,
+		&i.SealedInput,
+		&i.SealedPrevious,
 	)
 	return i, err
 }
 
 const ScheduleGetForRun = `-- name: ScheduleGetForRun :one
-SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, now()::timestamptz AS now,
+SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, s.sealed_input, s.sealed_previous, now()::timestamptz AS now,
        EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
 FROM schedules s WHERE s.workspace_id = $1 AND s.id = $2
 `
@@ -157,16 +161,18 @@ type ScheduleGetForRunParams struct {
 }
 
 type ScheduleGetForRunRow struct {
-	ID         uuid.UUID
-	WorkflowID uuid.UUID
-	Cron       string
-	TimeZone   string
-	Overlap    string
-	Revision   int32
-	NextAt     *time.Time
-	Waiting    []time.Time
-	Now        time.Time
-	Running    bool
+	ID             uuid.UUID
+	WorkflowID     uuid.UUID
+	Cron           string
+	TimeZone       string
+	Overlap        string
+	Revision       int32
+	NextAt         *time.Time
+	Waiting        []time.Time
+	SealedInput    []byte
+	SealedPrevious []byte
+	Now            time.Time
+	Running        bool
 }
 
 // A schedule with the current time. running reports whether it has an unfinished run.
@@ -182,6 +188,8 @@ func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGe
 		&i.Revision,
 		&i.NextAt,
 		&i.Waiting,
+		&i.SealedInput,
+		&i.SealedPrevious,
 		&i.Now,
 		&i.Running,
 	)
@@ -189,8 +197,8 @@ func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGe
 }
 
 const ScheduleInsert = `-- name: ScheduleInsert :exec
-INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, sealed_input)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type ScheduleInsertParams struct {
@@ -203,6 +211,7 @@ type ScheduleInsertParams struct {
 	Overlap     string
 	Status      string
 	NextAt      *time.Time
+	SealedInput []byte
 }
 
 func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInsertParams) error {
@@ -216,13 +225,14 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 		arg.Overlap,
 		arg.Status,
 		arg.NextAt,
+		arg.SealedInput,
 	)
 	return err
 }
 
 const ScheduleList = `-- name: ScheduleList :many
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at, now()::timestamptz AS now
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, NULL::bytea AS sealed_input, NULL::bytea AS sealed_previous
 FROM schedules
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -257,10 +267,12 @@ type ScheduleListRow struct {
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	Now            time.Time
+	SealedInput    []byte
+	SealedPrevious []byte
 }
 
 // A page of the schedules, newest first, optionally of one workflow and of the workflows that a
-// key is restricted to.
+// key is restricted to. The input and the previous result can be large, so they are left out.
 func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListParams) ([]ScheduleListRow, error) {
 	rows, err := db.Query(ctx, ScheduleList,
 		arg.WorkspaceID,
@@ -294,6 +306,8 @@ func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListPar
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.Now,
+			&i.SealedInput,
+			&i.SealedPrevious,
 		); err != nil {
 			return nil, err
 		}
@@ -353,7 +367,7 @@ func (q *Queries) ScheduleListUnstarted(ctx context.Context, db DBTX) ([]Schedul
 }
 
 const ScheduleLock = `-- name: ScheduleLock :one
-SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, now()::timestamptz AS now
+SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, sealed_input, sealed_previous, previous_at, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
@@ -363,17 +377,20 @@ type ScheduleLockParams struct {
 }
 
 type ScheduleLockRow struct {
-	ID         uuid.UUID
-	WorkflowID uuid.UUID
-	Name       string
-	Cron       string
-	TimeZone   string
-	Overlap    string
-	Status     string
-	Revision   int32
-	NextAt     *time.Time
-	Waiting    []time.Time
-	Now        time.Time
+	ID             uuid.UUID
+	WorkflowID     uuid.UUID
+	Name           string
+	Cron           string
+	TimeZone       string
+	Overlap        string
+	Status         string
+	Revision       int32
+	NextAt         *time.Time
+	Waiting        []time.Time
+	SealedInput    []byte
+	SealedPrevious []byte
+	PreviousAt     *time.Time
+	Now            time.Time
 }
 
 // Locks a schedule until the transaction ends, and returns it with the current time.
@@ -391,28 +408,59 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, arg ScheduleLockPar
 		&i.Revision,
 		&i.NextAt,
 		&i.Waiting,
+		&i.SealedInput,
+		&i.SealedPrevious,
+		&i.PreviousAt,
 		&i.Now,
 	)
 	return i, err
 }
 
+const ScheduleStorePrevious = `-- name: ScheduleStorePrevious :exec
+UPDATE schedules SET sealed_previous = $1, previous_at = $2::timestamptz, revision = revision + 1
+WHERE workspace_id = $3 AND id = $4 AND (previous_at IS NULL OR previous_at <= $2::timestamptz)
+`
+
+type ScheduleStorePreviousParams struct {
+	SealedPrevious []byte
+	ScheduledAt    time.Time
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
+}
+
+// Stores the result of a run that completed, unless the result of a later time is stored. It changes the
+// revision, so that a run that is being started reads the new result.
+func (q *Queries) ScheduleStorePrevious(ctx context.Context, db DBTX, arg ScheduleStorePreviousParams) error {
+	_, err := db.Exec(ctx, ScheduleStorePrevious,
+		arg.SealedPrevious,
+		arg.ScheduledAt,
+		arg.WorkspaceID,
+		arg.ID,
+	)
+	return err
+}
+
 const ScheduleUpdate = `-- name: ScheduleUpdate :exec
 UPDATE schedules SET
     name = $1, cron = $2, time_zone = $3, overlap = $4, status = $5, next_at = $6,
-    waiting = $7::timestamptz[], revision = revision + 1, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $8 AND id = $9
+    waiting = $7::timestamptz[], sealed_input = $8, sealed_previous = $9,
+    previous_at = $10::timestamptz, revision = revision + 1, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $11 AND id = $12
 `
 
 type ScheduleUpdateParams struct {
-	Name        string
-	Cron        string
-	TimeZone    string
-	Overlap     string
-	Status      string
-	NextAt      *time.Time
-	Waiting     []time.Time
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
+	Name           string
+	Cron           string
+	TimeZone       string
+	Overlap        string
+	Status         string
+	NextAt         *time.Time
+	Waiting        []time.Time
+	SealedInput    []byte
+	SealedPrevious []byte
+	PreviousAt     *time.Time
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
 }
 
 func (q *Queries) ScheduleUpdate(ctx context.Context, db DBTX, arg ScheduleUpdateParams) error {
@@ -424,6 +472,9 @@ func (q *Queries) ScheduleUpdate(ctx context.Context, db DBTX, arg ScheduleUpdat
 		arg.Status,
 		arg.NextAt,
 		arg.Waiting,
+		arg.SealedInput,
+		arg.SealedPrevious,
+		arg.PreviousAt,
 		arg.WorkspaceID,
 		arg.ID,
 	)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"io"
 	"net/http"
 
@@ -43,6 +44,7 @@ type schedulesCreate struct {
 	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (UTC)."`
 	Overlap        string `default:"" enum:",skip,queue,allow" placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow (skip)."`
 	Name           string `placeholder:"TEXT" help:"Display name."`
+	Input          string `placeholder:"JSON" help:"Input of the runs: JSON, @FILE, or - for stdin."`
 	Paused         bool   `help:"Start no runs until the schedule is resumed."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
@@ -52,6 +54,9 @@ func (c *schedulesCreate) Run(s caller) error {
 		Cron: optional(c.Cron), TimeZone: optional(c.TimeZone), Name: optional(c.Name), Overlap: optional(api.Overlap(c.Overlap)), Status: paused(c.Paused),
 	}
 	var err error
+	if request.Input, err = objectOrNull("--input", c.Input, s.stdin); err != nil {
+		return err
+	}
 	if request.WorkflowID, err = s.workflow(c.Workflow); err != nil {
 		return err
 	}
@@ -71,7 +76,7 @@ func (s caller) printSchedule(raw []byte, err error) error {
 	}
 	return s.print(raw, func(out io.Writer) error {
 		return s.drawNamed(out, raw, "Name=name", "Workflow=workflow", "Status=status", "Cron=cron", "Time zone=timeZone", "Next run=nextAt", "Last started=lastAt",
-			"Last run=lastRunId", "Overlap=overlap", "Last skipped=lastSkippedAt", "Reason=lastSkipReason", "ID=id")
+			"Last run=lastRunId", "Overlap=overlap", "Input=input", "Previous=previous", "Last skipped=lastSkippedAt", "Reason=lastSkipReason", "ID=id")
 	})
 }
 
@@ -103,6 +108,7 @@ func (c oneSchedule) replace(s caller, set api.ReplaceScheduleRequest) error {
 		return api.ReplaceScheduleRequest{
 			Cron: cmp.Or(set.Cron, one.Cron), TimeZone: cmp.Or(set.TimeZone, &one.TimeZone), Overlap: cmp.Or(set.Overlap, &one.Overlap),
 			Name: cmp.Or(set.Name, &one.Name), Status: cmp.Or(set.Status, &one.Status),
+			Input: set.Input, Previous: set.Previous,
 		}
 	})
 	if err != nil {
@@ -131,14 +137,34 @@ type schedulesUpdate struct {
 	TimeZone string `name:"time-zone" placeholder:"ZONE" help:"New time zone of the expression, such as Europe/Berlin."`
 	Overlap  string `default:"" enum:",skip,queue,allow" placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow."`
 	Name     string `placeholder:"TEXT" help:"New display name."`
+	Input    string `placeholder:"JSON" help:"New input of the runs: JSON, @FILE, or - for stdin. null removes it."`
+	Previous string `placeholder:"JSON" help:"What the next run gets as the result of the previous one, such as '{\"scheduledAt\": \"2026-01-31T08:00:00Z\", \"output\": {}}': JSON, @FILE, or - for stdin. null removes it, so that the next run starts from the beginning."`
 }
 
 func (c *schedulesUpdate) Run(s caller) error {
 	set := api.ReplaceScheduleRequest{Cron: c.Cron, TimeZone: optional(c.TimeZone), Overlap: optional(api.Overlap(c.Overlap)), Name: optional(c.Name)}
-	if set == (api.ReplaceScheduleRequest{}) {
-		return usage("nothing to update: set --cron, --time-zone, --overlap or --name")
+	if *c == (schedulesUpdate{oneSchedule: c.oneSchedule}) {
+		return usage("nothing to update: set --cron, --time-zone, --overlap, --name, --input or --previous")
+	}
+	var err error
+	if set.Input, err = objectOrNull("--input", c.Input, s.stdin); err != nil {
+		return err
+	}
+	if set.Previous, err = objectOrNull("--previous", c.Previous, s.stdin); err != nil {
+		return err
 	}
 	return c.replace(s, set)
+}
+
+// objectOrNull returns the value of a flag, or nil if it was not set.
+func objectOrNull(flag, text string, stdin io.Reader) (json.RawMessage, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "null":
+		return json.RawMessage(text), nil
+	}
+	return readObject(flag, text, stdin)
 }
 
 // optional returns the value of a flag, or nil if it was not set.

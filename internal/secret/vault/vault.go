@@ -52,6 +52,9 @@ const (
 	Input  Field = "input"  // of a run
 	Body   Field = "body"   // of a callback
 	State  Field = "state"  // of an execution that waits
+
+	ScheduleInput    Field = "schedule input"    // of a schedule, for its runs
+	SchedulePrevious Field = "schedule previous" // of a schedule: the result of an earlier run
 )
 
 // Signal returns the field of a run for the payload of the signal with this name.

@@ -63,7 +63,7 @@ func (a *Advance) triggered(t *Stage) error {
 	}
 	t.Secret = a.Input.Secret
 	fields := map[string]json.RawMessage{}
-	if err := copyInput(t.Component.Module, fields, a.Input.JSON); err != nil {
+	if err := copyInput(t.Component.Module, a.Run.Trigger, fields, a.Input.JSON); err != nil {
 		return err
 	}
 	fields["triggeredAt"] = json.RawMessage(`"` + timestamp.Of(a.Run.CreatedAt).String() + `"`)
@@ -79,30 +79,41 @@ func (a *Advance) triggered(t *Stage) error {
 	return nil
 }
 
-// copyInput copies the run's input into the output of its trigger.
-func copyInput(module string, fields map[string]json.RawMessage, input json.RawMessage) error {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(input, &values); err != nil {
+// copyInput copies the run's input into the output of its trigger. trigger is what started the run. The
+// input of a run that a schedule started consists of the input of the schedule, scheduledAt and previous.
+func copyInput(module, trigger string, fields map[string]json.RawMessage, input json.RawMessage) error {
+	var values, scheduled map[string]json.RawMessage
+	err := json.Unmarshal(input, &values)
+	if module == component.OnSchedule && trigger == "SCHEDULE" && err == nil {
+		scheduled, input = values, Object(values["input"])
+		values = nil
+		err = json.Unmarshal(input, &values)
+	}
+	if err != nil {
 		return fmt.Errorf("read the input of the run: %w", err)
 	}
 	maps.Copy(fields, values)
-	if module == component.OnAPICalled {
+	if module == component.OnSchedule {
+		delete(fields, "previous") // only a schedule has an earlier run
+	}
+	maps.Copy(fields, scheduled)
+	if module != component.OnWebhook {
 		fields["input"] = input
 	}
 	return nil
 }
 
-// HideInput returns the output of a run's trigger with the hidden places of the input redacted
+// HideInput returns the output of the trigger of a run, which trigger started, with the hidden places of the input redacted
 // (see component.SecretPaths). It keeps the time of the trigger. If the output cannot be decoded,
 // HideInput redacts all of it.
-func HideInput(module string, output, input json.RawMessage, hidden []string) json.RawMessage {
+func HideInput(module, trigger string, output, input json.RawMessage, hidden []string) json.RawMessage {
 	nothing := json.RawMessage(`"` + component.Redacted + `"`)
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(output, &fields) != nil || fields == nil {
 		return nothing
 	}
 	triggeredAt := fields["triggeredAt"]
-	if copyInput(module, fields, component.Redact(input, hidden)) != nil {
+	if copyInput(module, trigger, fields, component.Redact(input, hidden)) != nil {
 		return nothing
 	}
 	fields["triggeredAt"] = triggeredAt

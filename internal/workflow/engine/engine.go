@@ -73,6 +73,7 @@ type Run struct {
 	EffectRoot   uuid.UUID // the first run in a series of reruns
 	ParentRunID  *uuid.UUID
 	Rerun        bool
+	Scheduled    bool // a schedule waits for its result
 	Status       status.Run
 	Trigger      string
 	Error        json.RawMessage

@@ -31,8 +31,11 @@ func (a *Advance) Decide() {
 }
 
 // endsLater reports whether the run must finish in the next advance. Finishing locks the parent's row,
-// to wake the parent. But this advance has locked the account already, and accounts are locked last.
-func (a *Advance) endsLater() bool { return a.locked && a.Run.ParentRunID != nil }
+// to wake the parent, or the row of the schedule, to store the result. But this advance has locked the
+// account already, and accounts are locked last.
+func (a *Advance) endsLater() bool {
+	return a.locked && (a.Run.ParentRunID != nil || a.Run.Scheduled)
+}
 
 // NextWake returns when the run must be advanced next if nothing wakes it. An advance that did not scan
 // never postpones that time: a signal may have arrived while the advance waited for its lock.
@@ -94,7 +97,7 @@ func (a *Advance) Charge(fee, more credit.Amount) {
 	a.Spent += fee
 }
 
-// LockAccount records that the account is locked, or about to be: then a run that has a parent finishes in
+// LockAccount records that the account is locked, or about to be: then a run that has a parent or a schedule finishes in
 // the next advance.
 func (a *Advance) LockAccount() { a.locked = true }
 

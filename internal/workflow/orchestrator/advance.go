@@ -52,6 +52,7 @@ type advance struct {
 	events   int64                            // bytes of events
 	counted  bool                             // the totals of the tree include the advance
 	wake     time.Time
+	result   []byte // for the schedule of a run that completes, sealed
 }
 
 // advanceRun advances a run, publishes the result, and reports whether another advance must follow

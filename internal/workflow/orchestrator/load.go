@@ -61,7 +61,7 @@ var (
 // stateOf returns what an advance of a run starts from, as far as the row of the run contains it.
 func stateOf(row db.RunLockRow) engine.State {
 	state := engine.State{Run: engine.Run{
-		ID: row.ID, EffectRoot: row.ID, ParentRunID: row.ParentRunID, Rerun: len(row.RerunOf) > 0, Status: row.Status, Trigger: row.Trigger, Error: row.Error, Output: row.Output,
+		ID: row.ID, EffectRoot: row.ID, ParentRunID: row.ParentRunID, Rerun: len(row.RerunOf) > 0, Scheduled: row.ScheduleID != nil, Status: row.Status, Trigger: row.Trigger, Error: row.Error, Output: row.Output,
 		Counts: engine.Counts{StageCount: row.StageCount, FailedCount: row.FailedCount, PendingCount: row.PendingCount, OutputBytes: row.OutputBytes},
 		Credits: engine.Credits{
 			Committed: row.Committed, Below: row.Below, Reserved: row.Reserved, Usage: row.Usage, UsageBelow: row.UsageBelow,

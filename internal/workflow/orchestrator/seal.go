@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
@@ -75,6 +77,53 @@ func (a *advance) sealAll() (err error) {
 	if a.Run.SecretOutput {
 		err = cmp.Or(err, a.seal(a.row.ID, vault.Output, &a.Run.Output))
 	}
+	return err
+}
+
+// Previous is the result of a run that a schedule started, as later runs of the schedule see it.
+type Previous struct {
+	ScheduledAt timestamp.Time  `json:"scheduledAt"`
+	Output      json.RawMessage `json:"output"`           // null if the run has no RESPOND
+	Secret      bool            `json:"secret,omitempty"` // the output derives from a secret
+}
+
+// SealPrevious returns the stored form of a result, which is part of the row of the schedule, so that
+// retention does not delete it with the run. It returns the errors of the vault.
+func SealPrevious(ctx context.Context, v *vault.Vault, workspaceID, scheduleID uuid.UUID, p Previous) ([]byte, error) {
+	plain, err := strictjson.Encode(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode the result of a scheduled run: %w", err)
+	}
+	return v.Seal(ctx, vault.Place{WorkspaceID: workspaceID, Row: scheduleID, Field: vault.SchedulePrevious}, plain)
+}
+
+// OpenPrevious is the inverse of SealPrevious. It returns nil if nothing is stored.
+func OpenPrevious(ctx context.Context, v *vault.Vault, workspaceID, scheduleID uuid.UUID, stored []byte) (*Previous, error) {
+	if len(stored) == 0 {
+		return nil, nil
+	}
+	plain, err := v.Open(ctx, vault.Place{WorkspaceID: workspaceID, Row: scheduleID, Field: vault.SchedulePrevious}, stored)
+	if err != nil {
+		return nil, err
+	}
+	var p Previous
+	if json.Unmarshal(plain, &p) != nil {
+		return nil, errors.New("decode the result of a scheduled run: invalid JSON") // the decoder's error may contain a secret
+	}
+	return &p, nil
+}
+
+// sealResult seals the result of a run that completes for the schedule that started it, if any.
+func (a *advance) sealResult() error {
+	if a.Run.Status != status.RunCompleted || a.row.ScheduleID == nil {
+		return nil
+	}
+	output, err := a.o.Vault.OpenJSON(a.ctx, a.vaultPlace(a.row.ID, vault.Output), a.Run.Output)
+	if err != nil {
+		return fmt.Errorf("read the output of a scheduled run: %w", err)
+	}
+	p := Previous{ScheduledAt: timestamp.Of(*a.row.ScheduledAt), Output: output, Secret: vault.Sealed(a.Run.Output)}
+	a.result, err = SealPrevious(a.ctx, a.o.Vault, a.row.WorkspaceID, *a.row.ScheduleID, p)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,7 +15,7 @@ import (
 // outcome decides the state of the run after the advance, seals what is secret, and returns the event.
 func (a *advance) outcome() (event db.RunEventInsertParams, err error) {
 	a.Decide()
-	if err := a.sealAll(); err != nil {
+	if err := cmp.Or(a.sealAll(), a.sealResult()); err != nil {
 		return event, err
 	}
 	return a.nextEvent()
@@ -47,8 +48,8 @@ func (a *advance) setRow(row *db.RunInsertParams) {
 	row.Grace = a.wake.Sub(a.Run.Now)
 }
 
-// queueOutcome writes the run and an event, wakes the parent of a run that has finished, and
-// charges the run. The account is locked last.
+// queueOutcome writes the run and an event, wakes the parent of a run that has finished, stores
+// its result for its schedule, and charges the run. The account is locked last.
 func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertParams) {
 	final, stored := a.Run.Status.Terminal(), max(0, a.row.UncountedBytes+a.stored())
 	count := final || stored >= countedFrom
@@ -61,6 +62,11 @@ func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertPar
 	_ = q.RunEventInsert(a.ctx, batch, event)
 	if final && a.Run.ParentRunID != nil {
 		_ = q.RunWake(a.ctx, batch, db.RunWakeParams{WorkspaceID: a.row.WorkspaceID, ID: *a.Run.ParentRunID})
+	}
+	if a.result != nil {
+		_ = q.ScheduleStorePrevious(a.ctx, batch, db.ScheduleStorePreviousParams{
+			WorkspaceID: a.row.WorkspaceID, ID: *a.row.ScheduleID, SealedPrevious: a.result, ScheduledAt: *a.row.ScheduledAt,
+		})
 	}
 	switch {
 	case final && a.row.InTree && a.row.RootRunID == a.Run.ID: // even if countInTree has added the advance

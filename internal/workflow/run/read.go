@@ -132,7 +132,7 @@ func (s *Service) triggerOutput(ctx context.Context, key notify.Key, module stri
 	if err != nil {
 		return nil, nil, err
 	}
-	return engine.HideInput(module, output, input, hidden), nil, nil
+	return engine.HideInput(module, row.Trigger, output, input, hidden), nil, nil
 }
 
 // openOutput decrypts a stored output. If decryption fails for a known reason, openOutput returns

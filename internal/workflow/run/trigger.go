@@ -41,13 +41,16 @@ type TriggerParams struct {
 	MaxCredits  *credit.Amount       // limit of the run's cost; nil: no limit
 	Access      Access               // workflows that the quote for MaxCredits may include as child runs; nil: none
 	RerunOf     *orchestrator.Origin // the run that is repeated; nil: none
+	Scheduled   *Scheduled           // what the run gets from the schedule that triggers it; replaces Input
 	Once        Claim                // makes repeated requests return the same run; nil: each starts a run
 	Traceparent string               // W3C; may be empty
 	WaitFor     *time.Duration       // how long to wait for the run's response; nil: return without the record
 
 	// Copied from the run that is repeated:
-	hidden     []string   // secret places in its input
-	effectRoot *uuid.UUID // first run in the series, see engine.effectKey
+	hidden      []string   // secret places in its input
+	effectRoot  *uuid.UUID // first run in the series, see engine.effectKey
+	scheduleID  *uuid.UUID
+	scheduledAt *time.Time
 }
 
 // Cause is the schedule or hook that triggers a run. The zero value means that a request triggers
@@ -81,7 +84,7 @@ type Triggered struct {
 // Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for a workflow that is paused,
 // archived, or has only triggers of other kinds, INVALID_INPUT (422) for an input that violates its
 // schema, INSUFFICIENT_CREDITS, FORBIDDEN for a suspended workspace, UNAVAILABLE (with reason outcome_unknown if the commit is in doubt),
-// and the errors of the claim.
+// and the errors of the claim and of Scheduled.
 func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
 	if p.Once != nil {
 		earlier, found, err := p.Once.Find(ctx, s.API)
@@ -203,9 +206,14 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 		return nil, fmt.Errorf("make run id: %w", err)
 	}
 	hidden, input := p.hidden, json.RawMessage(cmp.Or(string(p.Input), "{}"))
-	// Inputs of hooks and schedules are not validated, but may contain values that the schema marks
+	// Inputs of hooks are not validated, but may contain values that the schema marks
 	// as secret.
-	if p.By.Trigger == "" || loaded.Input.Marks(input) {
+	switch {
+	case p.Scheduled != nil:
+		if input, hidden, err = p.Scheduled.bind(ctx, loaded.Input); err != nil {
+			return nil, err
+		}
+	case p.By.Trigger == "" || loaded.Input.Marks(input):
 		hidden = append(hidden, loaded.Input.SecretPaths()...)
 	}
 	n.input, err = orchestrator.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, input, hidden)
@@ -314,12 +322,16 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 // row returns the row of a new run.
 func (s *Service) row(p TriggerParams, n *newRun) db.RunInsertParams {
 	row := db.RunInsertParams{
+		ScheduleID: p.scheduleID, ScheduledAt: p.scheduledAt,
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
 		Variables: n.variables, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: orchestrator.MaxDuration, Grace: orchestrator.StartWithin, Queue: orchestrator.Queue, SafetyNet: orchestrator.SafetyNet,
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID
+	}
+	if p.Scheduled != nil {
+		row.ScheduleID, row.ScheduledAt = &p.By.ID, &p.Scheduled.At
 	}
 	if p.KeyRootID != uuid.Nil {
 		row.KeyRootID = &p.KeyRootID
@@ -371,7 +383,7 @@ func (s *Service) prepareRerun(ctx context.Context, p *TriggerParams) error {
 	if earlier.Trigger == "SCHEDULE" || earlier.Trigger == "WEBHOOK" {
 		p.By.Trigger = earlier.Trigger // the rerun starts at the same trigger
 	}
-	return nil
+	return s.copySchedule(ctx, key, p)
 }
 
 // reusedComponents returns the components whose stages a rerun reuses. Their prices need not be

@@ -19,6 +19,7 @@ const (
 	skipQueueFull = "queue_full"
 	skipMissed    = "missed"
 	skipRestored  = "restored"
+	skipInput     = "input_invalid"
 )
 
 // state is the state of a schedule.

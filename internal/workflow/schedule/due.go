@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,10 +13,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cron"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -118,13 +117,18 @@ func same(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b !
 
 // run starts the run for a time of the schedule.
 func (s *Service) run(ctx context.Context, f stepClaim) error {
-	input, err := json.Marshal(map[string]timestamp.Time{"scheduledAt": timestamp.Of(*f.start)})
+	input, err := s.openInput(ctx, f.key, f.row.SealedInput)
 	if err != nil {
-		return fmt.Errorf("encode the time of a run: %w", err)
+		return err
+	}
+	previous, err := orchestrator.OpenPrevious(ctx, s.Vault, f.key.WorkspaceID, f.key.ID, f.row.SealedPrevious)
+	if err != nil {
+		return err
 	}
 	_, err = s.Runs.Trigger(ctx, run.TriggerParams{
 		WorkspaceID: f.key.WorkspaceID, WorkflowID: f.row.WorkflowID,
-		By: run.Cause{Trigger: trigger, ID: f.key.ID}, Input: input, Once: f,
+		By: run.Cause{Trigger: trigger, ID: f.key.ID}, Once: f,
+		Scheduled: &run.Scheduled{At: *f.start, Input: input.Input, Hidden: input.Hidden, Previous: previous},
 	})
 	if errors.Is(err, errChanged) {
 		return nil
@@ -144,6 +148,9 @@ func refusal(err error) (reason string, refused bool) {
 	case fault.InsufficientCredits:
 		return "insufficient_credits", true
 	case fault.InvalidInput:
+		if errors.Is(err, run.ErrInput) {
+			return skipInput, true
+		}
 		return "workflow_invalid", true
 	}
 	return "", false

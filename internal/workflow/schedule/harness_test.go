@@ -25,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
+	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -87,6 +88,7 @@ type node struct {
 	workflows *workflow.Service
 	runs      *run.Service
 	sweeper   *orchestrator.Sweeper
+	vault     *vault.Vault
 }
 
 func (b *bench) start(t *testing.T) *node {
@@ -107,18 +109,19 @@ func (b *bench) start(t *testing.T) *node {
 	}
 	n := &node{bench: b, workflows: workflow.NewService(requests, modules, ring)}
 	hub := notify.NewHub()
+	n.vault = vault.New(system, ring)
 	deps := execution.Deps{DB: requests, Jobs: jobs, Modules: modules, Keyring: ring, Hub: hub}
 	ends := deps
 	ends.DB = system
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
 	executions := execution.NewService(deps, runner)
 	e := orchestrator.New(orchestrator.Deps{
-		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Log: log,
+		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Vault: n.vault, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
-		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows,
+		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Vault: n.vault,
 	})
-	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Log: log})
+	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Vault: n.vault, Log: log})
 	n.sweeper = orchestrator.NewSweeper(e)
 	n.sweeper.Schedule = n.Enqueue
 	t.Cleanup(func() {

@@ -37,6 +37,9 @@ const (
 // Draft is the content of a save. Empty fields get their defaults.
 type Draft struct {
 	Name, Cron, TimeZone, Overlap, Status string
+
+	Input    json.RawMessage // of the runs; null: none; empty: that of the replaced schedule
+	Previous json.RawMessage // see api.SchedulePrevious; null: none; empty: that of the replaced schedule
 }
 
 // CreateParams are the parameters of Create.
@@ -48,7 +51,7 @@ type CreateParams struct {
 
 // Create stores a schedule, or returns the schedule that an earlier request with the same
 // Idempotency-Key created. It returns NOT_FOUND for an unknown workflow, INVALID_INPUT for an
-// invalid cron expression or time zone, and CONFLICT for a workflow that is archived, has only
+// invalid cron expression, time zone or input, and CONFLICT for a workflow that is archived, has only
 // other triggers, or has too many schedules.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule, replayed bool, err error) {
 	id, err := uuid7.New()
@@ -113,6 +116,13 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if row.Status == active {
 		row.NextAt = first(times, counts.Now)
 	}
+	input := d.Input
+	if input == nil {
+		input = jsonNull
+	}
+	if row.SealedInput, err = s.sealInput(ctx, tx, notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, p.WorkflowID, input, nil); err != nil {
+		return err
+	}
 	if err := db.New().ScheduleInsert(ctx, tx, row); err != nil {
 		return fmt.Errorf("insert schedule: %w", err)
 	}
@@ -165,7 +175,7 @@ func first(times *cron.Schedule, after time.Time) *time.Time {
 }
 
 // Replace replaces the content of a schedule. It returns NOT_FOUND, and INVALID_INPUT for an
-// invalid cron expression or time zone.
+// invalid cron expression, time zone or input.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Schedule, err error) {
 	times, err := d.check()
 	if err != nil {
@@ -193,7 +203,13 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	}
 	row := db.ScheduleUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
-		Status: cmp.Or(d.Status, present.Status), Waiting: []time.Time{},
+		Status: cmp.Or(d.Status, present.Status), Waiting: []time.Time{}, SealedPrevious: present.SealedPrevious, PreviousAt: present.PreviousAt,
+	}
+	if row.SealedInput, err = s.sealInput(ctx, tx, key, present.WorkflowID, d.Input, present.SealedInput); err != nil {
+		return err
+	}
+	if err := s.setPrevious(ctx, key, &row, present.Now, d.Previous); err != nil {
+		return err
 	}
 	if row.Status == active {
 		row.NextAt = first(times, present.Now)

@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -32,9 +33,10 @@ const trigger = "SCHEDULE"
 
 // Deps holds what the service depends on.
 type Deps struct {
-	API  *pgxpool.Pool // sees only the workspace of postgres.Scope
-	Runs *run.Service
-	Log  *slog.Logger
+	API   *pgxpool.Pool // sees only the workspace of postgres.Scope
+	Runs  *run.Service
+	Vault *vault.Vault
+	Log   *slog.Logger
 }
 
 // Service manages schedules and starts their runs.
@@ -67,7 +69,8 @@ func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (a
 	if err != nil {
 		return api.Schedule{}, fmt.Errorf("read schedule: %w", err)
 	}
-	return apiRecord(row), nil
+	shown := apiRecord(row)
+	return shown, s.showSealed(ctx, key, row, &shown)
 }
 
 var errNotFound = fault.New(fault.NotFound, "There is no schedule with this ID.")
@@ -97,7 +100,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 	return page, err
 }
 
-// apiRecord returns a schedule in the form of the API.
+// apiRecord returns a schedule in the form of the API, without its sealed values.
 func apiRecord(row db.ScheduleGetRow) api.Schedule {
 	shown := api.Schedule{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Cron: row.Cron, TimeZone: row.TimeZone, Overlap: api.Overlap(row.Overlap),

@@ -153,8 +153,14 @@ func literalSchema(value any) any {
 
 // givesTrigger describes the output of ON_API_CALLED: the fields of the run's input, according to
 // the schema in the config and the schema of the workflow.
-func givesTrigger(_, config, runInput json.RawMessage, _ []string) (all []graph.Given) {
-	for _, raw := range []json.RawMessage{inputSchemaOf(config), runInput} {
+func givesTrigger(_, config, runInput json.RawMessage, _ []string) []graph.Given {
+	return givesInputOf(nil, inputSchemaOf(config), runInput)
+}
+
+// givesInputOf describes the output of a trigger: the fields of the run's input, according to its
+// schemas, the whole input, and the fields that the trigger adds.
+func givesInputOf(added map[string]any, schemas ...json.RawMessage) (all []graph.Given) {
+	for _, raw := range schemas {
 		schema, err := members(raw)
 		if err != nil || schema["properties"] == nil || bytes.Contains(raw, []byte(`"$ref"`)) {
 			continue // the fields are unknown or defined by reference
@@ -163,10 +169,10 @@ func givesTrigger(_, config, runInput json.RawMessage, _ []string) (all []graph.
 		if open {
 			schema["additionalProperties"] = true
 		}
-		one := graph.Given{Possible: withWhole(schema)}
+		one := graph.Given{Possible: withWhole(schema, added)}
 		if open {
 			schema["additionalProperties"] = false
-			one.Declared = withWhole(schema)
+			one.Declared = withWhole(schema, added)
 		}
 		if one.Possible != nil {
 			all = append(all, one)
@@ -175,15 +181,16 @@ func givesTrigger(_, config, runInput json.RawMessage, _ []string) (all []graph.
 	return all
 }
 
-// withWhole converts the schema of the input to the schema of the trigger's output, which has an
-// additional field with the whole input.
-func withWhole(schema map[string]any) json.RawMessage {
+// withWhole converts the schema of the input to the schema of the trigger's output, which has
+// additional fields, one with the whole input.
+func withWhole(schema, added map[string]any) json.RawMessage {
 	declared, ok := schema["properties"].(map[string]any)
 	if !ok {
 		return nil
 	}
 	output, properties := maps.Clone(schema), maps.Clone(declared)
 	properties["input"], properties["triggeredAt"] = schema, map[string]any{"type": "string"}
+	maps.Copy(properties, added)
 	output["properties"] = properties
 	encoded, err := strictjson.Encode(output)
 	if err != nil {

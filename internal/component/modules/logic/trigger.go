@@ -9,8 +9,6 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-var startsRun = component.Flow{Trigger: true}
-
 var onAPICalled = &module{
 	flow: component.Flow{Trigger: true, RunInput: inputSchemaOf, Gives: givesTrigger},
 	Descriptor: inWorkflows(component.OnAPICalled, "On API call",
@@ -55,22 +53,25 @@ func checkInputSchema(config json.RawMessage) []fault.Detail {
 }
 
 var onSchedule = &module{
-	flow: startsRun,
+	flow: component.Flow{Trigger: true, Gives: givesSchedule},
 	Descriptor: inWorkflows(component.OnSchedule, "On schedule",
-		"Starts runs that are triggered by a schedule.",
+		"Starts runs that are triggered by a schedule. Returns each field of the schedule's input by name, the whole input, and the result of the previous run.",
 		component.NoFields,
 		`"description": "The default times for schedules of the workflow that don't set their own.", "required": ["cron"], "properties": {
 			"cron": {"type": "string", "minLength": 1, "maxLength": 200, "title": "Cron", "description": "Minute, hour, day of the month, month and day of the week (0 or 7 is Sunday), or @hourly, @daily, @weekly, @monthly, @yearly. If neither day field is *, a day matches when one of the two does.", "examples": ["0 9 * * MON-FRI", "@daily"]},
 			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The IANA name of the time zone of the schedule. If a clock change skips a time, no run starts. If it repeats a time, two runs start.", "examples": ["Europe/Berlin"]}
 		}, "examples": [{"cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin"}]`,
-		`"description": "The time of the schedule.", "required": ["scheduledAt"], "properties": {
-			"scheduledAt": {"type": "string", "format": "date-time", "title": "Scheduled at", "description": "The scheduled time. The run can start slightly later.", "examples": ["2026-01-31T08:00:00.000Z"]}
+		`"description": "The fields of the schedule's input by name, and:", "required": ["input", "scheduledAt"], "additionalProperties": true, "properties": {
+			"input": {"type": "object", "title": "Input", "description": "The whole input of the schedule.", "examples": [{"customer": "acme"}]},
+			"previous": `+previousRun+`,
+			"scheduledAt": {"type": "string", "format": "date-time", "title": "Scheduled at", "description": "The scheduled time. The run can start slightly later.", "examples": ["2026-01-31T08:00:00.000Z"]},
+			"triggeredAt": {"type": "string", "format": "date-time", "title": "Triggered at", "description": "The time when the run was triggered.", "examples": ["2026-01-31T08:00:00.120Z"]}
 		}`),
 	check: checkSchedule,
 }
 
 var onWebhook = &module{
-	flow: startsRun,
+	flow: component.Flow{Trigger: true},
 	Descriptor: inWorkflows(component.OnWebhook, "On webhook",
 		"Starts runs that are triggered by a webhook request from another service.",
 		component.NoFields,
