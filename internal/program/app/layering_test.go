@@ -190,7 +190,7 @@ var places = map[string]place{
 	},
 	"internal/workflow/run": {
 		level:   10,
-		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/strictjson", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river}, why: "runs, for API callers",
 	},
 	"internal/workflow/uncertain": {level: 10, inside: []string{"gen/db", "internal/component", "internal/component/graph", "internal/kit/fault", "internal/platform/notify", "internal/platform/postgres", "internal/platform/quarantine", "internal/workflow", "internal/workflow/engine"}, outside: []string{ids}, why: "which runs of a restored database would repeat an unsafe call"},
@@ -202,7 +202,7 @@ var places = map[string]place{
 	},
 	"internal/workflow/schedule": {
 		level:   11,
-		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/kit/wait", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow/orchestrator", "internal/workflow/run", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
 
