@@ -12,11 +12,12 @@ import (
 
 var scheduleCases = []Case{
 	{Part: "D8.15.schedules, D1.1.strict, D1.3", Name: "schedules/200 made, read, listed, replaced, deleted", Run: scheduleLife},
+	{Part: "D8.15.input, D8.15.previous", Name: "schedules/200, 400, 422 inputs and previous results", Run: scheduleInputs},
 	{Part: "D8.15.schedules", Name: "schedules/200 the times of the workflow's ON_SCHEDULE", Run: scheduleOfWorkflow},
 	{Part: "D8.15.schedules", Name: "schedules/200 clock changes that skip or repeat times", Run: scheduleClockChanges},
 	{Part: "D1.7.operations, D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 schedules/200 a repeat creates nothing", Run: scheduleRepeat},
 	{Part: "D8.15.schedules, D3.table", Name: "schedules/400, 404, 409 invalid schedules", Run: scheduleFaults},
-	{Part: "D8.15.runs, D8.7.run, C.ON_SCHEDULE", Name: "schedules/200 runs begin when it is time", Run: scheduleRuns},
+	{Part: "D8.15.runs, D8.15.input, D8.15.previous, D8.7.run, C.ON_SCHEDULE", Name: "schedules/200 runs begin when it is time", Run: scheduleRuns},
 	{Part: "D2.8.workflows", Name: "AU12 schedules/403 a key that is restricted to other workflows", Run: scheduleRestricted, Needs: owner},
 	{Part: "D1.2.404", Name: "MT01 schedules/404 those of another workspace", Run: scheduleForeign, Needs: []probe.Need{probe.NeedForeign}},
 }
@@ -39,14 +40,20 @@ func getSchedule(t *probe.Trial, id string) api.Schedule {
 func deleted(path string) probe.Request { return probe.Request{Method: http.MethodDelete, Path: path} }
 
 func scheduleLife(t *probe.Trial) {
-	workflow := create(t, drawn("scheduled")).ID
-	answer := strictly(t, http.MethodPost, schedules, object{"workflowId": workflow, "cron": "30 2 * * SUN", "timeZone": "Europe/Berlin", "overlap": "queue", "name": "Work"})
+	workflow := create(t, having(drawn("scheduled"), "inputSchema", object{
+		"type": "object", "required": []string{"customer"}, "properties": object{"customer": object{"type": "string"}, "token": object{"type": "string", "x-secret": true}},
+	})).ID
+	answer := strictly(t, http.MethodPost, schedules, object{
+		"workflowId": workflow, "cron": "30 2 * * SUN", "timeZone": "Europe/Berlin", "overlap": "queue", "name": "Work", "input": object{"customer": "acme", "token": "canary"},
+	})
 	made := probe.Decode[api.Schedule](t, answer)
 	id := made.ID.String()
 	t.Check(uuid7.MatchString(id) && made.WorkflowID.String() == workflow, "%s", answer.Body)
 	t.Equal("schedule", []string{made.Name, made.Cron, made.TimeZone, string(made.Overlap), string(made.Status)}, []string{"Work", "30 2 * * SUN", "Europe/Berlin", "queue", "ACTIVE"})
 	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastSkippedAt == nil && made.LastSkipReason == nil && made.Waiting != nil && len(made.Waiting) == 0, "%s", answer.Body)
 	t.Check(made.NextAt != nil, "there is no next time: %s", answer.Body)
+	alike(t, "input", made.Input, object{"customer": "acme", "token": "[redacted]"})
+	alike(t, "previous", made.Previous, nil)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	t.NoError("time zone", err)
 	next := made.NextAt.Std().In(berlin)
@@ -59,19 +66,65 @@ func scheduleLife(t *probe.Trial) {
 		t.Equal("hasMore", page.HasMore, page.NextCursor != nil)
 		at := slices.IndexFunc(page.Data, func(s api.Schedule) bool { return s.ID == made.ID })
 		t.Check(at >= 0 && (query == "?limit=100" || len(page.Data) == 1), "it is not listed: %s", t.JSON(page))
-		same(t, "the schedule in a list", page.Data[at], made)
+		same(t, "the schedule in a list", page.Data[at], inList(made))
 	}
 	paused := probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@daily", "status": "PAUSED"}))
 	t.Equal("replaced", []string{paused.Name, paused.Cron, paused.TimeZone, string(paused.Overlap), string(paused.Status)}, []string{"", "@daily", "UTC", "skip", "PAUSED"})
 	t.Check(paused.NextAt == nil && paused.ID == made.ID && paused.CreatedAt == made.CreatedAt && paused.WorkflowID == made.WorkflowID, "%s", t.JSON(paused))
 	again := probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@hourly"}))
 	t.Check(again.Status == "PAUSED" && again.NextAt == nil, "%s", t.JSON(again)) // the request had no status, so the status is unchanged
-	again = probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@hourly", "timeZone": "Europe/Berlin", "status": "ACTIVE"}))
+	again = probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{
+		"cron": "@hourly", "timeZone": "Europe/Berlin", "status": "ACTIVE", "previous": object{"scheduledAt": "2026-11-20T09:00:00+01:00", "output": object{"cursor": "4711"}},
+	}))
 	t.Check(again.NextAt != nil && again.NextAt.Std().Minute() == 0 && time.Until(again.NextAt.Std()) <= time.Hour, "%s", t.JSON(again))
+	alike(t, "the input, which no request changed", again.Input, object{"customer": "acme", "token": "[redacted]"})
+	alike(t, "previous", again.Previous, object{"scheduledAt": "2026-11-20T08:00:00.000Z", "output": object{"cursor": "4711"}})
+	same(t, "the schedule", getSchedule(t, id), again)
 	same(t, "the deleted", probe.Decode[api.Schedule](t, t.Do(deleted(schedulePath(id)))), again)
 	t.Problem(t.Do(deleted(schedulePath(id))), http.StatusNotFound, "NOT_FOUND")
 	t.Problem(t.Get(schedulePath(id)), http.StatusNotFound, "NOT_FOUND")
 	t.Equal("left", len(probe.Decode[api.SchedulePage](t, t.Get(schedules+"?workflowId="+workflow)).Data), 0)
+}
+
+// inList returns a schedule as lists show it: without its input and the previous result.
+func inList(one api.Schedule) api.Schedule {
+	one.Input, one.Previous = nil, nil
+	return one
+}
+
+// scheduleInputs saves schedules with valid and invalid inputs and previous results.
+func scheduleInputs(t *probe.Trial) {
+	body := having(drawn("inputs"), "inputSchema", object{"type": "object", "required": []string{"customer"}, "properties": object{"customer": object{"type": "string"}}})
+	workflow := create(t, body).ID
+	refused := func(answer probe.Answer, status int, pointer string) {
+		t.Equal("pointers", probe.Pointers(t.Problem(answer, status, "INVALID_INPUT")), []string{pointer})
+	}
+	save := func(method, path string, fields object) probe.Answer {
+		fields["cron"] = "@daily"
+		if method == http.MethodPost {
+			fields["workflowId"] = workflow
+		}
+		return t.Do(probe.Request{Method: method, Path: path, Body: t.JSON(fields)})
+	}
+	made := probe.Decode[api.Schedule](t, save(http.MethodPost, schedules, object{"input": object{"customer": "acme"}}))
+	for method, path := range map[string]string{http.MethodPost: schedules, http.MethodPut: schedulePath(made.ID.String())} {
+		refused(save(method, path, object{"input": "acme"}), http.StatusBadRequest, "/input")
+		refused(save(method, path, object{"input": object{"customer": "[redacted]"}}), http.StatusBadRequest, "/input/customer")
+		refused(save(method, path, object{"input": object{"customer": 7}}), http.StatusUnprocessableEntity, "/input/customer")
+		refused(save(method, path, object{"input": object{}}), http.StatusUnprocessableEntity, "/input/customer")
+		refused(save(method, path, object{"input": nil}), http.StatusUnprocessableEntity, "/input/customer")
+	}
+	refused(save(http.MethodPost, schedules, object{}), http.StatusUnprocessableEntity, "/input/customer")
+	path := schedulePath(made.ID.String())
+	refused(save(http.MethodPut, path, object{"previous": "4711"}), http.StatusBadRequest, "/previous")
+	refused(save(http.MethodPut, path, object{"previous": object{"scheduledAt": "2026-11-20T08:00:00Z"}}), http.StatusBadRequest, "/previous/output")
+	refused(save(http.MethodPut, path, object{"previous": object{"scheduledAt": "noon", "output": 1}}), http.StatusBadRequest, "/previous/scheduledAt")
+	same(t, "the schedule", getSchedule(t, made.ID.String()), made)
+	set := probe.Decode[api.Schedule](t, save(http.MethodPut, path, object{"previous": object{"scheduledAt": "2026-11-20T08:00:00Z", "output": nil}}))
+	alike(t, "previous", set.Previous, object{"scheduledAt": "2026-11-20T08:00:00.000Z", "output": nil})
+	alike(t, "previous, removed", probe.Decode[api.Schedule](t, save(http.MethodPut, path, object{"previous": nil})).Previous, nil)
+	decodeWorkflow(t, put(t, workflow, drawn("inputs"), ""))
+	alike(t, "input, removed", probe.Decode[api.Schedule](t, save(http.MethodPut, path, object{"input": nil})).Input, nil)
 }
 
 // scheduleOfWorkflow creates schedules with the times of the workflow, and pages through the list.
@@ -81,7 +134,7 @@ func scheduleOfWorkflow(t *probe.Trial) {
 	for range 3 {
 		one := probe.Decode[api.Schedule](t, t.Post(schedules, object{"workflowId": workflow}))
 		t.Equal("times", one.Cron+" "+one.TimeZone+" "+one.NextAt.Std().UTC().Format("15:04"), "30 4 * * * Asia/Tokyo 19:30")
-		made = append([]api.Schedule{one}, made...)
+		made = append([]api.Schedule{inList(one)}, made...)
 	}
 	var seen []api.Schedule
 	for query := "?limit=2&workflowId=" + workflow; query != ""; {
@@ -175,21 +228,24 @@ func scheduleFaults(t *probe.Trial) {
 
 // scheduleRuns waits for the next minute.
 func scheduleRuns(t *probe.Trial) {
-	body := sketch([]object{set("start", "ON_SCHEDULE", object{"cron": "* * * * *"}), use("answer", "RESPOND")}, []string{"start next answer"}, "start.scheduledAt answer.at")
+	body := sketch([]object{set("start", "ON_SCHEDULE", object{"cron": "* * * * *"}), use("answer", "RESPOND")}, []string{"start next answer"}, "start.scheduledAt answer.at", "start.input answer.input", "start.previous answer.previous")
 	runs, paused := create(t, body).ID, create(t, body).ID
 	decodeWorkflow(t, put(t, paused, having(body, "status", "PAUSED"), ""))
-	active := probe.Decode[api.Schedule](t, t.Post(schedules, object{"workflowId": runs})).ID.String()
+	active := probe.Decode[api.Schedule](t, t.Post(schedules, object{"workflowId": runs, "input": object{"customer": "acme"}})).ID.String()
 	skipped := probe.Decode[api.Schedule](t, t.Post(schedules, object{"workflowId": paused})).ID.String()
 	defer t.Do(deleted(schedulePath(active)))
 	defer t.Do(deleted(schedulePath(skipped)))
+	earlier := object{"scheduledAt": "2026-11-20T08:00:00.000Z", "output": object{"cursor": "4711"}}
+	t.Do(probe.Request{Method: http.MethodPut, Path: schedulePath(active), Body: t.JSON(object{"cron": "* * * * *", "previous": earlier})})
 	due := getSchedule(t, active).NextAt
 	t.Until("a run begins", 90*time.Second, func() bool { return getSchedule(t, active).LastRunID != nil })
 	begun := getSchedule(t, active)
 	t.Check(begun.LastAt != nil && !begun.LastAt.Std().Before(due.Std()) && begun.NextAt.Std().Sub(begun.LastAt.Std()) >= time.Minute, "due %v: %s", due, t.JSON(begun))
 	run := finished(t, begun.LastRunID.String(), "COMPLETED")
 	t.Check(run.Trigger == "SCHEDULE" && run.TriggerID != nil && run.TriggerID.String() == active && run.WorkflowID.String() == runs, "%s", t.JSON(run))
-	alike(t, "input", run.Input, object{"scheduledAt": begun.LastAt})
-	alike(t, "output", run.Output, object{"at": begun.LastAt})
+	alike(t, "input", run.Input, object{"input": object{"customer": "acme"}, "scheduledAt": begun.LastAt, "previous": earlier})
+	alike(t, "output", run.Output, object{"at": begun.LastAt, "input": object{"customer": "acme"}, "previous": earlier})
+	alike(t, "previous", begun.Previous, object{"scheduledAt": begun.LastAt, "output": object{"at": begun.LastAt, "input": object{"customer": "acme"}, "previous": earlier}})
 	// A minute may have ended between the creation of the two.
 	t.Until("a time is passed over", 90*time.Second, func() bool { return getSchedule(t, skipped).LastSkipReason != nil })
 	passed := getSchedule(t, skipped)

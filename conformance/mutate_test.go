@@ -80,6 +80,10 @@ var barren = map[place]nothing{
 	{"replaceSchedule", "/lastClockChange"}:      {beside: "/lastClockChange", put: clockChange},
 	{"deleteSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
 	{"listSchedules", "/data/*/lastClockChange"}: {beside: "/data/*/lastClockChange", put: clockChange},
+	// No run of a new schedule has completed. Lists leave the input and the result out.
+	{"createSchedule", "/previous"}:       {beside: "/previous", put: earlierResult},
+	{"listSchedules", "/data/*/input"}:    {beside: "/data/*/id", put: `{"customer":"acme"}`},
+	{"listSchedules", "/data/*/previous"}: {beside: "/data/*/id", put: earlierResult},
 	// A commit in doubt cannot be caused from outside.
 	{"problem", "/executionId"}: {beside: "/code", put: `"0193f1c0-0000-7000-8000-000000000000"`},
 	{"problem", "/runId"}:       {beside: "/code", put: `"0193f1c0-0000-7000-8000-000000000000"`},
@@ -104,6 +108,8 @@ const warned = `[{"code":"LOOP_WITHOUT_BODY","message":"The loop has no body.","
 const short = `[{"code":"SHORT_SECRET","message":"The secret has fewer than 32 bytes.","pointer":"/verification/secret"}]`
 
 const clockChange = `{"at":"2027-03-28T01:00:00.000Z","kind":"skipped","localTime":"2027-03-28T02:30","count":1}`
+
+const earlierResult = `{"scheduledAt":"2026-11-20T08:00:00.000Z","output":{"cursor":"4711"}}`
 
 const unopened = `{"code":"INTERNAL_ERROR","message":"An output cannot be read here."}`
 

@@ -376,6 +376,8 @@ var textParts = []Part{
 	{"D8.14.trigger", "the stage of the trigger hides inputs marked secret", ""},
 	{"D8.15.schedules", "schedules have a cron expression and a time zone, and are created, read, replaced and deleted", ""},
 	{"D8.15.runs", "a run starts on time and names its schedule; skipped times are reported", ""},
+	{"D8.15.input", "schedules have an input that the workflow accepts; runs get it, and responses redact what is secret", ""},
+	{"D8.15.previous", "runs get the result of the latest time whose run has completed; a replace sets or removes it", ""},
 	{"D8.15.overlap", "if a run is still in progress at a scheduled time: skip, queue or allow", insideBy("internal/workflow/schedule.TestDecideFollowsOverlap")},
 	{"D8.15.hooks", "inbound webhooks are created, read, replaced and deleted; the secret is write-only", ""},
 	{"D8.15.verified", "a delivery is verified by its HMAC over the bytes as received", ""},

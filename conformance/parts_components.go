@@ -9,7 +9,7 @@ var componentParts = []Part{
 
 	{"C.LOGIC", "the modules of control flow cost nothing, and but for TRANSFORM are executed in workflows only", ""},
 	{"C.ON_API_CALLED", "inputSchema judges the input; gives its members, the input whole, triggeredAt", ""},
-	{"C.ON_SCHEDULE", "begins by cron and timeZone; gives scheduledAt", ""},
+	{"C.ON_SCHEDULE", "begins by cron and timeZone; gives scheduledAt, the input and its members, and previous", ""},
 	{"C.ON_WEBHOOK", "begins by a verified request; gives headers and body", ""},
 	{"C.FOR_EACH", "concurrency, onItemFailure; item and index in the body; ports each and done", ""},
 	{"C.IF", "an expression; ports then and else; gives result", ""},

@@ -9,7 +9,7 @@ import (
 
 // kept are the keywords that must stay as they were promised, wherever they stand. oasdiff does
 // not know what they mean.
-var kept = []string{"x-secret", "x-role", "x-sign-in", "x-unrestricted-key"}
+var kept = []string{"x-secret", "x-role", "x-sign-in", "x-null-removes", "x-unrestricted-key"}
 
 // brokenPromises returns what breaks clients of a document and what oasdiff does not compare:
 // servers, security schemes, costs, the known values of open sets, and our keywords.

@@ -81,7 +81,7 @@ func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	if o.body != nil {
 		schema = o.body.schema
 	}
-	r := reading{ignored: ignored}
+	r := reading{ignored: ignored, removable: o.removable}
 	r.bindable.Grow(len(data))
 	instance, err := r.value(schema, data, nil)
 	if err != nil {
@@ -102,10 +102,11 @@ func (o *Operation) NeedsBody() bool { return o.body != nil && o.body.required }
 
 // reading reads a body once and produces the value to validate and the JSON to bind.
 type reading struct {
-	ignored  *Ignored // collects unknown fields; nil: they are faults
-	faults   []fault.Detail
-	unknown  []fault.Detail // unknown fields, if they are faults
-	bindable bytes.Buffer
+	ignored   *Ignored // collects unknown fields; nil: they are faults
+	removable []string // fields of the body that null removes
+	faults    []fault.Detail
+	unknown   []fault.Detail // unknown fields, if they are faults
+	bindable  bytes.Buffer
 }
 
 // addFault appends a fault, unless there are already more than an error can hold.
@@ -178,7 +179,8 @@ func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []
 			}
 			continue
 		}
-		if string(members[name]) == "null" && nullable(known) { // the same as a missing field
+		removes := len(at) == 0 && slices.Contains(r.removable, name)
+		if string(members[name]) == "null" && nullable(known) && !removes { // the same as a missing field
 			continue
 		}
 		if len(instance) > 0 {

@@ -44,6 +44,8 @@ type Operation struct {
 	Unrestricted bool // rejects keys that are restricted to some workflows
 	Raw          bool // accepts any body, and CheckBody doesn't check it
 
+	removable []string // fields of the body that null removes
+
 	parameters []parameter
 	known      []string // names of the query parameters
 	body       *body    // nil: no body
@@ -202,8 +204,18 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	if o.body, err = newBody(compiler, pointer); err != nil {
 		return nil, err
 	}
-	o.body.required = source.RequestBody.Value.Required
+	o.body.required, o.removable = source.RequestBody.Value.Required, names(source.Extensions["x-null-removes"])
 	return o, nil
+}
+
+// names returns a list of strings of the document.
+func names(list any) (all []string) {
+	values, _ := list.([]any)
+	for _, value := range values {
+		name, _ := value.(string)
+		all = append(all, name)
+	}
+	return all
 }
 
 // inQuery returns the query parameters of the security schemes that an operation accepts.

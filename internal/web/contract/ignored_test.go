@@ -73,6 +73,8 @@ func TestNullMeansMissing(t *testing.T) {
 		{"triggerWorkflow", `{"input":null,"metadata":null,"waitForMs":null,"maxCredits":null,"version":null,"rerunOf":null}`, `{}`},
 		{"triggerWorkflow", `{"rerunOf":{"runId":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","fromStageId":null}}`, `{"rerunOf":{"runId":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"}}`},
 		{"triggerWorkflow", `{"version":2e0,"rerunOf":{"runId":"019AA5F2-6C3E-7B11-9D0A-3F1C2B4A5D6E"}}`, `{"rerunOf":{"runId":"019AA5F2-6C3E-7B11-9D0A-3F1C2B4A5D6E"},"version":2}`},
+		{"createSchedule", `{"workflowId":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e","input":null}`, `{"workflowId":"019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"}`},
+		{"replaceSchedule", `{"cron":"@daily","input":null,"previous":null}`, `{"cron":"@daily","input":null,"previous":null}`}, // null removes
 	} {
 		got, err := operations[c.operation].CheckBody([]byte(c.body), nil)
 		if err != nil || string(got) != c.want {

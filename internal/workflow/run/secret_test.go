@@ -347,7 +347,7 @@ func TestTriggerStageHidesSecretInputs(t *testing.T) {
 	}
 	for _, c := range []struct{ module, config, by, output, want string }{
 		{"ON_API_CALLED", `{"inputSchema":` + schema + `}`, "", "key", `{` + hidden + `"input":{` + shown + `},"key":"[redacted]","name":"open","triggeredAt":"`},
-		{"ON_SCHEDULE", `{"cron":"@daily"}`, "SCHEDULE", "scheduledAt", `{` + shown + `,"scheduledAt":"`},
+		{"ON_SCHEDULE", `{"cron":"@daily"}`, "SCHEDULE", "key", `{` + hidden + `"input":{` + shown + `},"key":"[redacted]","name":"open","scheduledAt":"`},
 		{"ON_WEBHOOK", `{}`, "WEBHOOK", "body", `{` + shown + `,"triggeredAt":"`},
 	} {
 		draft := workflow.Draft{
@@ -357,7 +357,11 @@ func TestTriggerStageHidesSecretInputs(t *testing.T) {
 		if c.by != "" {
 			draft.InputSchema = json.RawMessage(schema)
 		}
-		ended := n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, draft), Input: json.RawMessage(input), By: by(c.by)})
+		p := run.TriggerParams{WorkflowID: n.save(t, draft), Input: json.RawMessage(input), By: by(c.by)}
+		if c.by == "SCHEDULE" {
+			p.Scheduled = &run.Scheduled{At: time.Now(), Input: p.Input}
+		}
+		ended := n.trigger(t, p)
 		got, stages := n.end(t, ended)
 		first := got
 		for _, again := range []string{"", "of a rerun "} {
