@@ -1096,6 +1096,19 @@ type ExecuteComponentRequest struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module GivenModule `json:"module"`
 
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
+
 	// WaitForMs How many milliseconds the response may wait for the execution to finish.
 	//
 	// Examples: 5000
@@ -1322,6 +1335,19 @@ type NewWorkflowComponent struct {
 	//
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position,omitempty"`
+
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
@@ -1707,6 +1733,60 @@ type ReplaceWorkflowRequest struct {
 	//
 	// Examples: []
 	Triggers *WorkflowTriggers `json:"triggers,omitempty"`
+}
+
+// RetryPolicy How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+// that permits more than 5,000 attempts is rejected.
+//
+// Examples: {"maxElapsedMs":7200000}
+type RetryPolicy struct {
+	// BackoffFactor How much longer each delay is than the one before. Default: 2.
+	//
+	// Examples: 3
+	BackoffFactor *float64 `json:"backoffFactor,omitempty"`
+
+	// InitialDelayMs The delay after the first attempt, in milliseconds. Default: 1000.
+	//
+	// Examples: 5000
+	InitialDelayMs *int32 `json:"initialDelayMs,omitempty"`
+
+	// MaxAttempts The largest number of attempts. By default, only the time limits them.
+	//
+	// Examples: 50
+	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
+
+	// MaxDelayMs The longest delay, in milliseconds. Default: 300000, or `initialDelayMs` if that is longer.
+	//
+	// Examples: 600000
+	MaxDelayMs *int32 `json:"maxDelayMs,omitempty"`
+
+	// MaxElapsedMs For how many milliseconds after its start the component is tried. Default: 86400000, a day.
+	//
+	// Examples: 7200000
+	MaxElapsedMs *int32 `json:"maxElapsedMs,omitempty"`
+
+	// On Codes and statuses of failures to retry, such as `TIMEOUT` or 404.
+	//
+	// Examples: ["UPSTREAM_ERROR","TIMEOUT",404]
+	On                   []RetryPolicy_On_Item  `json:"on,omitempty"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// RetryPolicyOn0 defines model for RetryPolicy.On.0.
+type RetryPolicyOn0 = string
+
+// RetryPolicyOn1 defines model for RetryPolicy.On.1.
+type RetryPolicyOn1 = int32
+
+// RetryPolicy_On_Item defines model for RetryPolicy.on.Item.
+type RetryPolicy_On_Item struct {
+	union json.RawMessage
 }
 
 // RunError Why a run failed.
@@ -2323,6 +2403,19 @@ type UpdatedWorkflowComponent struct {
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
 
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
+
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
 	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
@@ -2470,6 +2563,19 @@ type WorkflowComponent struct {
 	//
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
+
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
@@ -3137,6 +3243,211 @@ type UpdateWorkflowComponentJSONRequestBody = UpdateWorkflowComponentRequest
 
 // QuoteWorkflowJSONRequestBody defines body for QuoteWorkflow for application/json ContentType.
 type QuoteWorkflowJSONRequestBody = QuoteWorkflowRequest
+
+// Getter for additional properties for RetryPolicy. Returns the specified
+// element and whether it was found
+func (a RetryPolicy) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for RetryPolicy
+func (a *RetryPolicy) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for RetryPolicy to handle AdditionalProperties
+func (a *RetryPolicy) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["backoffFactor"]; found {
+		err = json.Unmarshal(raw, &a.BackoffFactor)
+		if err != nil {
+			return fmt.Errorf("error reading 'backoffFactor': %w", err)
+		}
+		delete(object, "backoffFactor")
+	}
+
+	if raw, found := object["initialDelayMs"]; found {
+		err = json.Unmarshal(raw, &a.InitialDelayMs)
+		if err != nil {
+			return fmt.Errorf("error reading 'initialDelayMs': %w", err)
+		}
+		delete(object, "initialDelayMs")
+	}
+
+	if raw, found := object["maxAttempts"]; found {
+		err = json.Unmarshal(raw, &a.MaxAttempts)
+		if err != nil {
+			return fmt.Errorf("error reading 'maxAttempts': %w", err)
+		}
+		delete(object, "maxAttempts")
+	}
+
+	if raw, found := object["maxDelayMs"]; found {
+		err = json.Unmarshal(raw, &a.MaxDelayMs)
+		if err != nil {
+			return fmt.Errorf("error reading 'maxDelayMs': %w", err)
+		}
+		delete(object, "maxDelayMs")
+	}
+
+	if raw, found := object["maxElapsedMs"]; found {
+		err = json.Unmarshal(raw, &a.MaxElapsedMs)
+		if err != nil {
+			return fmt.Errorf("error reading 'maxElapsedMs': %w", err)
+		}
+		delete(object, "maxElapsedMs")
+	}
+
+	if raw, found := object["on"]; found {
+		err = json.Unmarshal(raw, &a.On)
+		if err != nil {
+			return fmt.Errorf("error reading 'on': %w", err)
+		}
+		delete(object, "on")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for RetryPolicy to handle AdditionalProperties
+func (a RetryPolicy) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.BackoffFactor != nil {
+		object["backoffFactor"], err = json.Marshal(a.BackoffFactor)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'backoffFactor': %w", err)
+		}
+	}
+
+	if a.InitialDelayMs != nil {
+		object["initialDelayMs"], err = json.Marshal(a.InitialDelayMs)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'initialDelayMs': %w", err)
+		}
+	}
+
+	if a.MaxAttempts != nil {
+		object["maxAttempts"], err = json.Marshal(a.MaxAttempts)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'maxAttempts': %w", err)
+		}
+	}
+
+	if a.MaxDelayMs != nil {
+		object["maxDelayMs"], err = json.Marshal(a.MaxDelayMs)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'maxDelayMs': %w", err)
+		}
+	}
+
+	if a.MaxElapsedMs != nil {
+		object["maxElapsedMs"], err = json.Marshal(a.MaxElapsedMs)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'maxElapsedMs': %w", err)
+		}
+	}
+
+	if a.On != nil {
+		object["on"], err = json.Marshal(a.On)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'on': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
+
+// AsRetryPolicyOn0 returns the union data inside the RetryPolicy_On_Item as a RetryPolicyOn0
+func (t RetryPolicy_On_Item) AsRetryPolicyOn0() (RetryPolicyOn0, error) {
+	var body RetryPolicyOn0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRetryPolicyOn0 overwrites any union data inside the RetryPolicy_On_Item as the provided RetryPolicyOn0
+func (t *RetryPolicy_On_Item) FromRetryPolicyOn0(v RetryPolicyOn0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRetryPolicyOn0 performs a merge with any union data inside the RetryPolicy_On_Item, using the provided RetryPolicyOn0
+func (t *RetryPolicy_On_Item) MergeRetryPolicyOn0(v RetryPolicyOn0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsRetryPolicyOn1 returns the union data inside the RetryPolicy_On_Item as a RetryPolicyOn1
+func (t RetryPolicy_On_Item) AsRetryPolicyOn1() (RetryPolicyOn1, error) {
+	var body RetryPolicyOn1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRetryPolicyOn1 overwrites any union data inside the RetryPolicy_On_Item as the provided RetryPolicyOn1
+func (t *RetryPolicy_On_Item) FromRetryPolicyOn1(v RetryPolicyOn1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRetryPolicyOn1 performs a merge with any union data inside the RetryPolicy_On_Item, using the provided RetryPolicyOn1
+func (t *RetryPolicy_On_Item) MergeRetryPolicyOn1(v RetryPolicyOn1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t RetryPolicy_On_Item) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *RetryPolicy_On_Item) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
