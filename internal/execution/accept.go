@@ -219,13 +219,22 @@ func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 			}
 			return err
 		case m.Parked && a.inPlace > 0:
-			return ErrApart // there is room once the other execution has finished
+			return fmt.Errorf("%w: there is room once the other execution has finished", ErrRefused)
 		case m.Parked:
 			s.local.unreserve(item.worker, item.WorkspaceID, item.id, nil)
 			item.worker = 0
 		}
 	}
 	return nil
+}
+
+// Replace says that an execution finishes in the same transaction: the stages use its room and its slot, and no
+// parked executions are released. Call it before f.Close.
+func (a *Acceptance) Replace(f *Finishing) {
+	f.replaced, a.inPlace = true, 1
+	for _, item := range f.items {
+		a.freed = item.local && f.runner == a.service.local
+	}
 }
 
 // add adds a stage to the items, with a slot of this process if one is free.

@@ -176,7 +176,7 @@ func (r *Runner) storeDirects(ctx context.Context, items []direct, shared bool) 
 	return rows, uuid.Nil, nil
 }
 
-// queueDirects is QueueFinish for direct executions: it inserts their rows and their callbacks. It
+// queueDirects is queueFinish for direct executions: it inserts their rows and their callbacks. It
 // publishes nothing: the IDs were not returned yet, so nobody can wait for them.
 func (r *Runner) queueDirects(ctx context.Context, batch *postgres.Batch, items []direct) *Finishing {
 	f := &Finishing{runner: r, direct: true, items: make(map[attemptKey]finish, len(items))}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -125,16 +124,20 @@ func (b *bench) balanced(t *testing.T, when string) {
 	}
 }
 
-// finishedRuns collects the runs that a node reports to Deps.Ended.
+// finishedRuns collects the runs whose executions a node finished.
 type finishedRuns struct {
 	mu   sync.Mutex
 	runs []notify.Key
 }
 
-func (e *finishedRuns) add(_ context.Context, stages map[notify.Key][]uuid.UUID) {
+func (e *finishedRuns) add(_ context.Context, out execution.Outcome) error {
+	if !out.Stored() {
+		return errors.New("finish it separately")
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.runs = slices.AppendSeq(e.runs, maps.Keys(stages))
+	e.runs = append(e.runs, out.Run)
+	return nil
 }
 
 func (e *finishedRuns) has(of uuid.UUID) bool {

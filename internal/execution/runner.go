@@ -22,6 +22,14 @@ import (
 // then finishes or pauses the execution.
 type Runner struct {
 	Deps
+
+	// Finish advances the run of executions that are final. If it is called with an execution that is not
+	// stored yet, it makes the execution final in the same commit, or returns an error. The Runner then
+	// finishes the execution separately and calls Finish again. Finish must return immediately if all is
+	// stored, and must be safe for concurrent use. If such a call is lost, the sweep of runs finds the
+	// finished stages. Finish may be nil.
+	Finish func(ctx context.Context, out Outcome) error
+
 	log      *slog.Logger
 	identity *Identity
 	inflight *inflight

@@ -33,9 +33,9 @@ func (a *advance) executions() (all []execution.Stage) {
 	return all
 }
 
-// admit charges the fee of the advance and accepts its executions. It reports whether it has settled the
-// execution whose completion is committed with the advance.
-func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err error) {
+// admit charges the fee of the advance and accepts its executions. It reports whether it has closed ends, the
+// execution that finishes with the advance, if any.
+func (a *advance) admit(w wakeup, ends *execution.Finishing, how *execution.Acceptance) (closed bool, err error) {
 	if !w.exact {
 		if err := a.chargeFee(); err != nil {
 			return false, err
@@ -47,8 +47,9 @@ func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err 
 		if err := a.countInTree(); err != nil {
 			return false, err
 		}
-		if w.end != nil {
-			if err := w.end.SettleTx(a.ctx, a.tx, how); err != nil {
+		if ends != nil {
+			how.Replace(ends)
+			if err := ends.Close(a.ctx, a.tx); err != nil {
 				return false, err
 			}
 		}

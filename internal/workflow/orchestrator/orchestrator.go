@@ -169,25 +169,6 @@ func (o *Orchestrator) Continue(ctx context.Context, key notify.Key, b *Started)
 	}
 }
 
-// ExecutionsFinished enqueues advances of the runs whose executions have finished. It returns
-// immediately. It is meant for execution.Deps.Ended.
-func (o *Orchestrator) ExecutionsFinished(_ context.Context, stages map[notify.Key][]uuid.UUID) {
-	for key, executions := range stages {
-		o.dispatcher.enqueue(key, wakeup{executions: executions})
-	}
-}
-
-// FinishStage commits the completion of a stage's execution and the advance of its run in one
-// transaction. It does so only if the run waits for no other execution and is not being advanced.
-// Otherwise, or if the transaction fails, FinishStage returns an error, and the caller commits the
-// completion separately. FinishStage is meant for execution.Deps.EndWithRun.
-func (o *Orchestrator) FinishStage(ctx context.Context, run notify.Key, end *execution.End) error {
-	if !o.cache.waitsOnlyFor(run.ID, end.ExecutionID) {
-		return execution.ErrApart
-	}
-	return o.dispatcher.advanceNow(ctx, run, wakeup{executions: []uuid.UUID{end.ExecutionID}, end: end})
-}
-
 // Args are the arguments of a run's River job. The job starts the run if the process that accepted
 // it dies first.
 type Args struct {
