@@ -236,6 +236,19 @@ func (f *Finishing) Close(ctx context.Context, tx *postgres.Tx) (err error) {
 // Lost reports whether no execution became final, because their rows no longer belong to this worker.
 func (f *Finishing) Lost() bool { return len(f.rows.All()) == 0 }
 
+// replace lets stages that are accepted in the same transaction use the room of the executions, and reports
+// whether they also take over a slot of r. No parked executions are released then.
+func (f *Finishing) replace(r *Runner) (passes bool) {
+	if f == nil {
+		return false
+	}
+	f.replaced = true
+	for _, item := range f.items {
+		passes = item.local && f.runner == r
+	}
+	return passes
+}
+
 // Failed releases what Close has reserved, if err is not nil. It returns err, or *billing.PeriodOver if
 // the transaction failed because the period of a workspace is over.
 func (f *Finishing) Failed(err error) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -50,33 +49,31 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 // refused.
 func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refused error) {
 	t.Helper()
-	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
-			stages := make([]execution.Stage, count)
-			for i := range stages {
-				stages[i] = like
-				stages[i].WorkspaceID, stages[i].ExecutionID = b.workspace, uuid.Must(uuid.NewV7())
-				stages[i].Config = json.RawMessage(`{}`)
-				if like.Input == nil {
-					stages[i].Input = json.RawMessage(`{}`)
-				}
-				_, err := tx.Exec(t.Context(), `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, status, execution_id, created_at, updated_at)
-					VALUES ($1, $2, $3::uuid, $3::text, $4, 'n', 'CREATED', $3::uuid, now(), now())`, b.workspace, like.RunID, stages[i].ExecutionID, like.Module)
-				if err != nil {
-					return err
-				}
+	items := n.service.NewItems()
+	err := postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
+		stages := make([]execution.Stage, count)
+		for i := range stages {
+			stages[i] = like
+			stages[i].WorkspaceID, stages[i].ExecutionID = b.workspace, uuid.Must(uuid.NewV7())
+			stages[i].Config = json.RawMessage(`{}`)
+			if like.Input == nil {
+				stages[i].Input = json.RawMessage(`{}`)
 			}
-			if err := how.AcceptTx(t.Context(), tx, stages); err != nil {
-				return fmt.Errorf("advance: %w", err)
+			_, err := tx.Exec(t.Context(), `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, status, execution_id, created_at, updated_at)
+				VALUES ($1, $2, $3::uuid, $3::text, $4, 'n', 'CREATED', $3::uuid, now(), now())`, b.workspace, like.RunID, stages[i].ExecutionID, like.Module)
+			if err != nil {
+				return err
 			}
-			for _, stage := range stages {
-				ids = append(ids, stage.ExecutionID)
-			}
-			_, err := tx.AtCommit().Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(count)*int64(like.Reserve))
+			ids = append(ids, stages[i].ExecutionID)
+		}
+		if err := items.Queue(tx.AtCommit(), stages, nil); err != nil {
 			return err
-		})
+		}
+		_, err := tx.AtCommit().Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(count)*int64(like.Reserve))
+		return err
 	})
-	if errors.Is(err, execution.ErrRefused) {
+	items.Done(t.Context(), err)
+	if billing.Uncovered(err) {
 		return nil, err
 	}
 	if err != nil {

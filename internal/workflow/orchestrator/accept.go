@@ -33,34 +33,40 @@ func (a *advance) executions() (all []execution.Stage) {
 	return all
 }
 
-// admit charges the fee of the advance and accepts its executions. It reports whether it has closed ends, the
-// execution that finishes with the advance, if any.
-func (a *advance) admit(w wakeup, ends *execution.Finishing, how *execution.Acceptance) (closed bool, err error) {
+// admit charges the fee of the advance and accepts its executions.
+func (a *advance) admit(w wakeup, l *locked) error {
 	if !w.exact {
 		if err := a.chargeFee(); err != nil {
-			return false, err
+			return err
 		}
 	}
-	executions := a.executions()
-	if len(executions) > 0 {
-		// The new stages use the capacity and the credits that the finished execution releases.
-		if err := a.countInTree(); err != nil {
-			return false, err
-		}
-		if ends != nil {
-			how.Replace(ends)
-			if err := ends.Close(a.ctx, a.tx); err != nil {
-				return false, err
-			}
-		}
-		if err := how.AcceptTx(a.ctx, a.tx, executions); err != nil {
-			return false, fmt.Errorf("accept stages: %w", err)
-		}
+	if err := a.accept(l.items, l.ends); err != nil {
+		return err
 	}
 	if w.exact { // the budget covers the stages, but perhaps not the fee in addition
-		err = a.chargeFee()
+		return a.chargeFee()
 	}
-	return len(executions) > 0, err
+	return nil
+}
+
+// accept accepts the executions of new stages. It locks the account.
+func (a *advance) accept(items *execution.Items, ends *execution.Finishing) error {
+	executions := a.executions()
+	if len(executions) == 0 {
+		return nil
+	}
+	if err := a.countInTree(); err != nil {
+		return err
+	}
+	var batch postgres.Batch
+	err := items.Queue(&batch, executions, ends)
+	if err == nil {
+		err = a.tx.Send(a.ctx, &batch)
+	}
+	if err != nil {
+		return fmt.Errorf("accept stages: %w", err)
+	}
+	return nil
 }
 
 // lockBudget makes the budget of the advance exact: it locks the account, after everything else that the

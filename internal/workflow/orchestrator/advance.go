@@ -58,8 +58,8 @@ type advance struct {
 // immediately. It counts failures and gives up the run if the failures persist.
 func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	a, err := o.advance(ctx, key, w)
-	for treeGrew(err) || uncovered(err) && !w.exact {
-		w.exact = w.exact || uncovered(err)
+	for treeGrew(err) || billing.Uncovered(err) && !w.exact {
+		w.exact = w.exact || billing.Uncovered(err)
 		a, err = o.advance(ctx, key, w)
 	}
 	if err != nil {
@@ -95,12 +95,12 @@ func (o *Orchestrator) FinishStage(ctx context.Context, out execution.Outcome) e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
-	l := queueLock(out.Run, w, &out)
+	l := o.queueLock(out.Run, w, &out)
 	a, err := o.commit(ctx, l, w) // the completion does not wait for a second try
 	if err != nil {
 		_ = l.ends.Failed(err)
 		_, over := errors.AsType[*billing.PeriodOver](err)
-		if !over && !uncovered(err) && !treeGrew(err) && !postgres.Unavailable(err) && !errors.Is(err, errBusy) && ctx.Err() == nil {
+		if !over && !billing.Uncovered(err) && !treeGrew(err) && !postgres.Unavailable(err) && !errors.Is(err, errBusy) && ctx.Err() == nil {
 			o.Log.WarnContext(ctx, "could not finish execution together with its run; finishing it on its own", "execution_id", out.Executions[0].String(), "error", err)
 		}
 		return err
@@ -117,7 +117,7 @@ func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a
 	ctx, cancel := context.WithTimeoutCause(ctx, advanceTimeout, errAdvanceTimeout)
 	defer cancel()
 	err = billing.Books{}.InPeriod(ctx, o.System, func() (err error) {
-		a, err = o.commit(ctx, queueLock(key, w, nil), w)
+		a, err = o.commit(ctx, o.queueLock(key, w, nil), w)
 		return err
 	})
 	if errors.Is(err, errBusy) {
@@ -129,24 +129,22 @@ func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a
 	return a, err
 }
 
-// commit makes one advance in a transaction that locks the run.
+// commit makes one advance in a transaction that locks the run, and starts its executions.
 func (o *Orchestrator) commit(ctx context.Context, l *locked, w wakeup) (a *advance, err error) {
-	defer RecoverPanic(&err)
 	if o.Quarantined != nil && o.Quarantined() != nil {
 		return nil, errBusy
 	}
-	err = o.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
-		err := postgres.InTx(ctx, o.System, &l.batch, func(tx *postgres.Tx) (err error) {
-			a, err = o.advanceTx(ctx, tx, l, w, how)
-			return err
-		})
-		return billing.PeriodError(err, l.key.WorkspaceID)
+	defer func() { l.items.Done(ctx, err) }()
+	defer RecoverPanic(&err)
+	err = postgres.InTx(ctx, o.System, &l.batch, func(tx *postgres.Tx) (err error) {
+		a, err = o.advanceTx(ctx, tx, l, w)
+		return err
 	})
-	return a, err
+	return a, billing.PeriodError(err, l.key.WorkspaceID)
 }
 
 // advanceTx makes one advance in tx. It returns nil if the run could not be loaded.
-func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, l *locked, w wakeup, how *execution.Acceptance) (*advance, error) {
+func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, l *locked, w wakeup) (*advance, error) {
 	run, err := l.run.One()
 	if postgres.NotFound(err) || err == nil && (run.Status.Terminal() || l.ends != nil && l.ends.Lost()) {
 		return nil, errBusy
@@ -173,8 +171,7 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, l *locked
 	if err := a.readRemaining(); err != nil {
 		return a, err
 	}
-	closed, err := a.admit(w, l.ends, how)
-	if err != nil {
+	if err := a.admit(w, l); err != nil {
 		return a, err
 	}
 	switch {
@@ -184,15 +181,11 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, l *locked
 	case a.Scanned: // only the time of the next advance has changed
 		a.queueRun(tx.AtCommit())
 	}
-	if err != nil || closed || l.ends == nil {
+	if err != nil || l.ends == nil {
 		return a, err
 	}
 	return a, l.ends.Close(ctx, tx) // it locks the account, so it comes after the locks of other runs
 }
-
-// uncovered reports whether an advance failed because the account does not cover its stages. Nothing of
-// the advance is committed, and it is repeated with an exact budget.
-func uncovered(err error) bool { return errors.Is(err, execution.ErrRefused) || billing.Uncovered(err) }
 
 // treeGrew reports whether an advance failed because its child runs, together with those that concurrent
 // advances started, would exceed engine.MaxLive. Nothing of the advance is committed. The next advance

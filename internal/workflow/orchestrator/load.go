@@ -24,13 +24,14 @@ type locked struct {
 	run     *postgres.Rows[db.RunLockRow]
 	waiting *postgres.Rows[db.StageListWaitingRow] // nil: none
 	ends    *execution.Finishing                   // the execution that finishes with the advance; nil: none
+	items   *execution.Items                       // what the advance accepts
 }
 
 // queueLock locks a run and reads its unfinished stages: all of them if the wake-up requests it, and
 // otherwise those whose executions are known to have finished. If an execution finishes with the advance,
 // out is its outcome. Then no run is returned if another transaction has locked it.
-func queueLock(key notify.Key, w wakeup, out *execution.Outcome) *locked {
-	l, lock := &locked{key: key}, db.RunLock
+func (o *Orchestrator) queueLock(key notify.Key, w wakeup, out *execution.Outcome) *locked {
+	l, lock := &locked{key: key, items: o.Executions.NewItems()}, db.RunLock
 	if out != nil {
 		lock = db.RunTryLock
 	}
