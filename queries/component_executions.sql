@@ -115,7 +115,9 @@ ORDER BY e.id DESC;
 -- condition on finished_at would make the planner walk the index of live executions instead of
 -- the primary key. continuing reports whether the attempt was started before. The next pause sets
 -- it again. outcome_known reports whether each attempt so far was answered, except one that
--- waits, or none was sent.
+-- waits, or none was sent. An execution that waits for a retry is not started before it is due, whatever
+-- became of its job: its job is due at the same time, give or take a second. since is the time since the
+-- first attempt started.
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
@@ -130,10 +132,12 @@ FROM (SELECT
     unnest(@job_ids::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
+  AND (e.not_before IS NULL OR e.not_before < now() + interval '1 second')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
           (e.attempt = 1 AND NOT e.continuing OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch - 1)::boolean AS outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
+          GREATEST(now() - COALESCE(e.first_attempt_at, e.attempt_started_at), interval '0')::interval AS since,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable;
 
 -- name: ExecutionGetState :one
@@ -149,6 +153,7 @@ UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = @continuing,
     attempt_started_at = CASE WHEN @restart::boolean THEN NULL ELSE attempt_started_at END,
+    first_attempt_at   = CASE WHEN @continuing THEN first_attempt_at ELSE COALESCE(first_attempt_at, attempt_started_at) END,
     wait_state         = @wait_state,
     outcome_known_epoch = CASE WHEN @outcome_known::boolean THEN epoch END,
     unrunnable_since   = CASE WHEN @unrunnable::boolean THEN COALESCE(unrunnable_since, now()) END,
@@ -271,15 +276,16 @@ LIMIT @max_rows;
 -- name: ExecutionListStranded :many
 -- Live executions that are not parked, have no worker, and have no job that would continue them.
 -- The job is missing or finished, or pending although the execution is not parked, or it was
--- fetched by a process that did not start the execution.
+-- fetched by a process that did not start the execution. An execution that waits needs its job only when
+-- it is due.
 SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NULL AND e.updated_at < now() - @grace::interval
+  AND (e.not_before IS NULL OR e.not_before < now() - @grace::interval)
   AND (j.id IS NULL
        OR j.state NOT IN ('available', 'running', 'retryable', 'scheduled')
-       OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval
-           AND (e.not_before IS NULL OR e.not_before < now() - @grace::interval)))
+       OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval))
 ORDER BY e.id
 LIMIT @max_rows;
 

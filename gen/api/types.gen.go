@@ -1852,7 +1852,7 @@ type ExecuteComponentRequest struct {
 	//
 	//
 	// Examples: {"maxElapsedMs":7200000}
-	Retry *RetryPolicy `json:"retry,omitempty"`
+	Retry json.RawMessage `json:"retry,omitempty"`
 
 	// WaitForMs How many milliseconds the response may wait for the execution to finish.
 	//
@@ -2542,7 +2542,7 @@ type NewWorkflowComponent struct {
 	//
 	//
 	// Examples: {"maxElapsedMs":7200000}
-	Retry *RetryPolicy `json:"retry,omitempty"`
+	Retry json.RawMessage `json:"retry,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
@@ -4123,7 +4123,7 @@ type UpdatedWorkflowComponent struct {
 	//
 	//
 	// Examples: {"maxElapsedMs":7200000}
-	Retry *RetryPolicy `json:"retry,omitempty"`
+	Retry json.RawMessage `json:"retry,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
@@ -4367,7 +4367,7 @@ type WorkflowComponent struct {
 	//
 	//
 	// Examples: {"maxElapsedMs":7200000}
-	Retry *RetryPolicy `json:"retry,omitempty"`
+	Retry json.RawMessage `json:"retry,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.

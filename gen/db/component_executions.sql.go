@@ -692,7 +692,7 @@ FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
                octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
-        JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch, x.first_attempt_at FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
@@ -995,10 +995,10 @@ SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NULL AND e.updated_at < now() - $1::interval
+  AND (e.not_before IS NULL OR e.not_before < now() - $1::interval)
   AND (j.id IS NULL
        OR j.state NOT IN ('available', 'running', 'retryable', 'scheduled')
-       OR (j.state = 'running' AND j.attempted_at < now() - $1::interval
-           AND (e.not_before IS NULL OR e.not_before < now() - $1::interval)))
+       OR (j.state = 'running' AND j.attempted_at < now() - $1::interval))
 ORDER BY e.id
 LIMIT $2
 `
@@ -1017,7 +1017,8 @@ type ExecutionListStrandedRow struct {
 
 // Live executions that are not parked, have no worker, and have no job that would continue them.
 // The job is missing or finished, or pending although the execution is not parked, or it was
-// fetched by a process that did not start the execution.
+// fetched by a process that did not start the execution. An execution that waits needs its job only when
+// it is due.
 func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg ExecutionListStrandedParams) ([]ExecutionListStrandedRow, error) {
 	rows, err := db.Query(ctx, ExecutionListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
@@ -1048,6 +1049,7 @@ UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = $1,
     attempt_started_at = CASE WHEN $2::boolean THEN NULL ELSE attempt_started_at END,
+    first_attempt_at   = CASE WHEN $1 THEN first_attempt_at ELSE COALESCE(first_attempt_at, attempt_started_at) END,
     wait_state         = $3,
     outcome_known_epoch = CASE WHEN $4::boolean THEN epoch END,
     unrunnable_since   = CASE WHEN $5::boolean THEN COALESCE(unrunnable_since, now()) END,
@@ -1355,10 +1357,12 @@ FROM (SELECT
     unnest($4::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
+  AND (e.not_before IS NULL OR e.not_before < now() + interval '1 second')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
           (e.attempt = 1 AND NOT e.continuing OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch - 1)::boolean AS outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
+          GREATEST(now() - COALESCE(e.first_attempt_at, e.attempt_started_at), interval '0')::interval AS since,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable
 `
 
@@ -1387,6 +1391,7 @@ type ExecutionStartManyRow struct {
 	Continuing   bool
 	OutcomeKnown bool
 	Elapsed      time.Duration
+	Since        time.Duration
 	Unrunnable   time.Duration
 }
 
@@ -1395,7 +1400,9 @@ type ExecutionStartManyRow struct {
 // condition on finished_at would make the planner walk the index of live executions instead of
 // the primary key. continuing reports whether the attempt was started before. The next pause sets
 // it again. outcome_known reports whether each attempt so far was answered, except one that
-// waits, or none was sent.
+// waits, or none was sent. An execution that waits for a retry is not started before it is due, whatever
+// became of its job: its job is due at the same time, give or take a second. since is the time since the
+// first attempt started.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionStartMany,
 		arg.WorkerID,
@@ -1428,6 +1435,7 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.Continuing,
 			&i.OutcomeKnown,
 			&i.Elapsed,
+			&i.Since,
 			&i.Unrunnable,
 		); err != nil {
 			return nil, err

@@ -142,6 +142,7 @@ type ComponentExecution struct {
 	KeyID             *uuid.UUID
 	OutcomeKnown      bool
 	OutcomeKnownEpoch *int32
+	FirstAttemptAt    *time.Time
 }
 
 type ComponentExecutionsDefault struct {

@@ -146,6 +146,7 @@ type Stage struct {
 	Module        string
 	Input, Config json.RawMessage // checked by the engine
 	Attempts      int             // 1..3; 0 means 1
+	Retry         json.RawMessage // a valid policy, instead of Attempts; nil: none
 	Timeout       time.Duration   // for each attempt, if shorter than the module's timeout; 0: use the module's timeout
 	Traceparent   string          // W3C trace context; may be empty
 	Reserve       credit.Amount   // credits that the run reserves in addition
@@ -246,7 +247,7 @@ func (s *Service) item(t Stage) (submission, error) {
 	item := submission{
 		SubmitParams: SubmitParams{
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
-			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
+			Attempts: cmp.Or(t.Attempts, 1), Retry: t.Retry, Traceparent: t.Traceparent,
 		},
 		id: t.ExecutionID, stage: t,
 	}
@@ -254,5 +255,8 @@ func (s *Service) item(t Stage) (submission, error) {
 		item.timeout = int32(max(1, t.Timeout.Milliseconds()))
 	}
 	item.setTerms(entry)
+	if err := item.setRetry(entry); err != nil {
+		return item, err
+	}
 	return item, s.sealCall(&item)
 }

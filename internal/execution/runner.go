@@ -242,8 +242,8 @@ func (r *Runner) flushStarts(ctx context.Context, items []attemptStart) ([]*db.E
 	return answers, nil
 }
 
-// wakesWithin is the longest delay of a retry for which this process wakes the queue.
-const wakesWithin = time.Minute
+// wakesWithin is the longest delay of a retry for which this process wakes the queue: longer than any.
+const wakesWithin = 8 * 24 * time.Hour
 
 // wakeQueueIn notifies the workers of all processes when a retry is due. Otherwise the retry would
 // start up to a poll interval too late. A margin covers the time until the job is snoozed.

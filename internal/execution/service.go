@@ -116,6 +116,8 @@ type call struct {
 	Secret bool `json:"secret,omitempty"`
 	// EffectKey is component.Call.EffectKey. If zero, the execution's ID is used.
 	EffectKey uuid.UUID `json:"effectKey,omitzero"`
+	// Retry is the policy by which failed attempts are repeated. If it is missing, the delays are fixed.
+	Retry json.RawMessage `json:"retry,omitempty"`
 }
 
 // SealedAt returns the additional data that binds a sealed call to its execution.

@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/retry"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/uuid7"
@@ -37,9 +38,10 @@ type SubmitParams struct {
 	Module      string
 	Input       json.RawMessage
 	Config      json.RawMessage
-	Strict      bool           // reject fields of Input and Config that the module does not know
-	Attempts    int            // 1..3
-	MaxCredits  *credit.Amount // reject a higher price; nil: accept any
+	Strict      bool            // reject fields of Input and Config that the module does not know
+	Attempts    int             // 1..3
+	Retry       json.RawMessage // a policy, instead of Attempts; nil: none
+	MaxCredits  *credit.Amount  // reject a higher price; nil: accept any
 	Callback    *CallbackParams
 	Idempotency *idempotency.Key
 	Traceparent string        // W3C trace context, passed on to the callback; may be empty
@@ -205,6 +207,9 @@ func (s *Service) prepare(a *submission) (*component.Entry, error) {
 		return nil, err
 	}
 	entry, _ := s.Modules.Lookup(a.Module)
+	if err := a.setRetry(entry); err != nil {
+		return nil, err
+	}
 	if err := billing.Within(a.Module+" costs", entry.Price, a.MaxCredits); err != nil {
 		return nil, err
 	}
@@ -213,6 +218,20 @@ func (s *Service) prepare(a *submission) (*component.Entry, error) {
 		return entry, nil
 	}
 	return entry, s.prepareCallback(a)
+}
+
+// setRetry checks the retry policy and sets the number of attempts that it permits. It returns INVALID_INPUT
+// (422) for an invalid policy.
+func (a *submission) setRetry(entry *component.Entry) error {
+	if a.Retry == nil {
+		return nil
+	}
+	policy, details := retry.Parse("/retry", a.Retry)
+	if entry.Flow().Inline {
+		details = append(details, fault.NewDetail("/retry", a.Module+" is computed in a single attempt: leave retry out"))
+	}
+	a.Attempts = policy.Most()
+	return fault.Unprocessable(details)
 }
 
 // strictly returns an error (400) that contains the unknown fields and the details of err. If
@@ -236,7 +255,7 @@ func (a *submission) setTerms(entry *component.Entry) {
 
 // sealCall seals the call.
 func (s *Service) sealCall(a *submission) error {
-	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.stage.Secrets, Secret: a.stage.Secret, EffectKey: a.stage.EffectKey})
+	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.stage.Secrets, Secret: a.stage.Secret, EffectKey: a.stage.EffectKey, Retry: a.Retry})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}

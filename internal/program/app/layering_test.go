@@ -75,6 +75,7 @@ var places = map[string]place{
 	"internal/kit/cron":       {level: 1, why: "cron expressions and their times; no clock"},
 	"internal/kit/jsonschema": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{schema}, why: "parsing, compiling and explaining JSON schemas"},
 	"internal/kit/spelling":   {level: 1, why: "the nearest name, to suggest it"},
+	"internal/kit/retry":      {level: 1, inside: []string{"internal/kit/fault"}, why: "when a failed call is tried again; pure"},
 	"internal/kit/reference":  {level: 1, why: "references in strings, and the paths in them"},
 	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, why: "references to variables in strings"},
 
@@ -142,7 +143,7 @@ var places = map[string]place{
 	},
 
 	"internal/component/template":   {level: 4, inside: []string{"internal/component/expression", "internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, why: "strings with references, and the values that replace these"},
-	"internal/component/graph":      {level: 5, inside: []string{"internal/component/expression", "internal/component/template", "internal/kit/envref", "internal/kit/reference", "internal/kit/spelling", "internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
+	"internal/component/graph":      {level: 5, inside: []string{"internal/component/expression", "internal/component/template", "internal/kit/envref", "internal/kit/reference", "internal/kit/retry", "internal/kit/spelling", "internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
 	"internal/component/expression": {level: 3, inside: []string{"internal/kit/envref", "internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
 	"internal/component": {
 		level: 6, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref", "internal/kit/reference", "internal/kit/spelling", "internal/platform/budget"},
@@ -165,7 +166,7 @@ var places = map[string]place{
 	},
 	"internal/execution": {
 		level:   7,
-		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 

@@ -1,0 +1,2 @@
+-- expand
+SELECT; -- replaced when branches merge
