@@ -165,8 +165,7 @@ var places = map[string]place{
 		outside: []string{ids, pgx, river, traces}, why: "delivery of callbacks; independent of how executions run",
 	},
 	"internal/execution": {
-		level:   7,
-		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
+		level: 7, inside: []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 
