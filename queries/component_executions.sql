@@ -141,8 +141,8 @@ RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable;
 
 -- name: ExecutionGetState :one
--- Why ExecutionStartMany returned no row.
-SELECT job_id, finished_at FROM component_executions
+-- Why ExecutionStartMany returned no row. due_in is the time until the execution may start again.
+SELECT job_id, finished_at, GREATEST(COALESCE(not_before - now(), interval '0'), interval '0')::interval AS due_in FROM component_executions
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionPause :one

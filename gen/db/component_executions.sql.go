@@ -462,7 +462,7 @@ func (q *Queries) ExecutionGetKey(ctx context.Context, db DBTX, arg ExecutionGet
 }
 
 const ExecutionGetState = `-- name: ExecutionGetState :one
-SELECT job_id, finished_at FROM component_executions
+SELECT job_id, finished_at, GREATEST(COALESCE(not_before - now(), interval '0'), interval '0')::interval AS due_in FROM component_executions
 WHERE workspace_id = $1 AND id = $2
 `
 
@@ -474,13 +474,14 @@ type ExecutionGetStateParams struct {
 type ExecutionGetStateRow struct {
 	JobID      int64
 	FinishedAt *time.Time
+	DueIn      time.Duration
 }
 
-// Why ExecutionStartMany returned no row.
+// Why ExecutionStartMany returned no row. due_in is the time until the execution may start again.
 func (q *Queries) ExecutionGetState(ctx context.Context, db DBTX, arg ExecutionGetStateParams) (ExecutionGetStateRow, error) {
 	row := db.QueryRow(ctx, ExecutionGetState, arg.WorkspaceID, arg.ID)
 	var i ExecutionGetStateRow
-	err := row.Scan(&i.JobID, &i.FinishedAt)
+	err := row.Scan(&i.JobID, &i.FinishedAt, &i.DueIn)
 	return i, err
 }
 

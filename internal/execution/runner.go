@@ -186,8 +186,8 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 }
 
 // notStarted handles a job whose execution could not be started. If the execution is final or
-// bound to a different job, this job is finished. Otherwise a worker has the execution, and the
-// job is snoozed.
+// bound to a different job, this job is finished. Otherwise a worker has the execution or it waits for
+// a retry, and the job is snoozed.
 func (r *Runner) notStarted(ctx context.Context, key notify.Key, jobID int64) error {
 	state, err := db.New().ExecutionGetState(ctx, r.DB, db.ExecutionGetStateParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
@@ -197,7 +197,7 @@ func (r *Runner) notStarted(ctx context.Context, key notify.Key, jobID int64) er
 		return err
 	}
 	if state.FinishedAt == nil && state.JobID == jobID {
-		return river.JobSnooze(5 * time.Second)
+		return river.JobSnooze(max(state.DueIn, 5*time.Second))
 	}
 	return nil
 }
