@@ -74,10 +74,17 @@ func drawn(name string) object {
 				"id": "id", "module": "RANDOM_UUID", "name": "An id", "input": object{}, "config": object{}, "position": []any{0, 0.5},
 				"attempts": 2, "timeoutMs": 5000, "onFailure": "continue",
 			},
-			object{"id": "digest", "module": "HASH", "input": object{"algorithm": "sha512"}},
+			object{"id": "digest", "module": "HASH", "input": object{"algorithm": "sha512"}, "retry": persistent()},
 		},
 		"sequenceEdges":   []any{object{"id": "e1", "from": "id", "to": "digest"}},
 		"dataConnections": []any{object{"id": "d1", "from": object{"componentId": "id", "output": "uuid"}, "to": object{"componentId": "digest", "input": "data"}}},
+	}
+}
+
+// persistent returns a retry policy that uses every field.
+func persistent() object {
+	return object{
+		"maxElapsedMs": 7200000, "initialDelayMs": 5000, "backoffFactor": 1.5, "maxDelayMs": 600000, "maxAttempts": 50, "on": []any{"UPSTREAM_ERROR", 404},
 	}
 }
 

@@ -71,13 +71,13 @@ func TestTheTimeOfAPolicyCountsFromTheFirstAttempt(t *testing.T) {
 	}
 }
 
-// An execution that waits for a retry does not start early, even if its job does. The job waits again for as long.
+// An execution that waits for a retry has no worker, and does not start early, even if its job does. The job waits again for as long.
 func TestARetryDoesNotStartBeforeItIsDue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{workers: 2}, flaky("FLAKY", component.RepeatPure, wasAnswered))
 	b.submit(t, n, execution.SubmitParams{Module: "FLAKY", Retry: json.RawMessage(`{"initialDelayMs":3600000}`)})
-	b.until(t, "SELECT count(*) > 0 FROM component_executions WHERE not_before > now()")
+	b.until(t, "SELECT count(*) > 0 FROM component_executions WHERE not_before > now() AND worker_id IS NULL")
 	b.until(t, "SELECT state = 'scheduled' FROM river.river_job")
 	b.exec(t, "UPDATE river.river_job SET state = 'available', scheduled_at = now()")
 	b.until(t, "SELECT state = 'scheduled' AND scheduled_at > now() + interval '40 minutes' FROM river.river_job")
