@@ -30,7 +30,7 @@ func insisting(url, method string, policy object) probe.Call {
 func retryGrows(t *probe.Trial) {
 	tardy := tardiness(t)
 	upstream := &tally{handler: answering(503, 503, 429, 503, 200)}
-	e := t.Final(t.Execute(insisting(t.Upstream(upstream.ServeHTTP), http.MethodGet, object{"initialDelayMs": 200, "backoffFactor": 2, "maxDelayMs": 1000})).ID.String())
+	e := t.Final(t.Execute(insisting(t.Upstream(upstream.ServeHTTP), http.MethodGet, object{"initialDelayMs": 200, "backoffFactor": 2, "maxDelayMs": 1000, "maxElapsedMs": 60000})).ID.String())
 	sound(t, e)
 	t.Equal("status", string(e.Status), "COMPLETED")
 	times := upstream.asked()

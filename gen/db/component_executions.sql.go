@@ -1401,8 +1401,8 @@ type ExecutionStartManyRow struct {
 // condition on finished_at would make the planner walk the index of live executions instead of
 // the primary key. continuing reports whether the attempt was started before. The next pause sets
 // it again. outcome_known reports whether each attempt so far was answered, except one that
-// waits, or none was sent. An execution that waits for a retry is not started before it is due, whatever
-// became of its job: its job is due at the same time, give or take a second. since is the time since the
+// waits, or none was sent. An execution that waits for a retry is not started before it is due, even if
+// its job is: its job is due at the same time, give or take a second. since is the time since the
 // first attempt started.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionStartMany,
