@@ -116,8 +116,8 @@ func TestYAMLFilesArePushedByName(t *testing.T) {
 	push(file, "--yes").check(t, 2, "", "several workflows have the name Pause")
 	listed = strings.Replace(summary, "Pause", "pause", 1)
 	push(file).check(t, 0, "", "version 3  ACTIVE")
-	const body = `{"name":"Pause","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"DELAY","input":{}}],` +
-		`"sequenceEdges":[{"id":"e1","from":"start","to":"wait"}],"dataConnections":[{"id":"d1","from":{"componentId":"start","output":"ms"},"to":{"componentId":"wait","input":"ms"}}]}`
+	const body = `{"name":"Pause","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"DELAY","input":{"ms":"{{start.ms}}"}}],` +
+		`"sequenceEdges":[{"id":"e1","from":"start","to":"wait"}]}`
 	const all = "GET /v1/sdk/workflows?limit=100"
 	const export = "GET /v1/sdk/workflow-exports/" + workflowID
 	want := []string{all, export, all, export, "PUT /v1/sdk/workflows/" + workflowID + " " + body, "POST /v1/sdk/workflows " + body, all, all, "POST /v1/sdk/workflows " + body}
@@ -139,8 +139,8 @@ func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 	})
 	file := writeYAML(t, workflowYAML)
 	run(t, s.environ(), "", "workflows", "push", file, "--new").check(t, 6, "", file+":7: /components/1/input/ms: is unknown")
-	faults = append(faults, `{"code":"C","message":"is missing","pointer":"/dataConnections/0/from/output"}`)
-	run(t, s.environ(), "", "workflows", "run", file).check(t, 6, "", file+":7: /dataConnections/0/from/output: is missing")
+	faults = append(faults, `{"code":"C","message":"is wrong","pointer":"/components/1/module"}`)
+	run(t, s.environ(), "", "workflows", "run", file).check(t, 6, "", file+":6: /components/1/module: is wrong")
 	run(t, s.environ(), "", "workflows", "push", writeYAML(t, "name: x\nname: y\n")).check(t, 2, "", `pause.yaml: line 2: the key "name" occurs twice`)
 }
 
