@@ -3,15 +3,18 @@ package conformance
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/gen/api"
 )
 
 var retryCases = []Case{
 	{Part: "D8.18", Name: "retry/more than three attempts, with growing delays", Run: retryGrows, Needs: near},
 	{Part: "D8.18", Name: "retry/the last attempt starts when the time is over", Run: retryEnds, Needs: near},
 	{Part: "D8.18", Name: "retry/a component of a workflow", Run: retryStage, Needs: near},
+	{Part: "D8.18.shown", Name: "retry/the record says when the next attempt starts", Run: retryShown, Needs: near},
 	{Part: "D8.18.on", Name: "retry/only what is named is repeated", Run: retryNamed, Needs: near},
 	{Part: "D8.18.unsafe, D8.18.sent", Name: "retry/an unsafe call without an answer is not repeated", Run: retryUnsafe, Needs: near},
 	{Part: "D8.18.apart", Name: "retry/400, 422 policies that are refused", Run: retryRefused},
@@ -60,6 +63,21 @@ func retryStage(t *probe.Trial) {
 	run := ran(t, draw(t, []object{call}, []string{"start next call"}), "COMPLETED", nil)
 	t.Equal("requests", len(upstream.asked()), 5)
 	t.Equal("executionAttempt", run.RunStages[len(run.RunStages)-1].ExecutionAttempt, int32(5))
+}
+
+// retryShown reads the record while an execution waits, alone and in the list, and at the end.
+func retryShown(t *probe.Trial) {
+	call := insisting(t.Upstream(answering(503)), http.MethodGet, object{"maxElapsedMs": 4000, "initialDelayMs": 60000}).Waiting(1500)
+	e := t.Execute(call)
+	t.Check(e.NextAttemptAt != nil, "the response does not say when the next attempt starts: %s", t.JSON(e))
+	same(t, "the record", t.Record(e.ID.String()), e)
+	left := e.NextAttemptAt.Std().Sub(e.CreatedAt.Std())
+	t.Check(*e.AttemptCount == 1 && left > 3*time.Second && left < t.Limit(6*time.Second), "it waits after %d attempts until %v after its start", *e.AttemptCount, left)
+	page := probe.Decode[api.ComponentExecutionPage](t, t.Get(probe.Executions+"?limit=100"))
+	at := slices.IndexFunc(page.Data, func(one api.ComponentExecution) bool { return one.ID == e.ID })
+	t.Check(at >= 0 && page.Data[at].NextAttemptAt != nil && *page.Data[at].AttemptCount == 1, "in the list: %s", t.JSON(page))
+	final := t.Final(e.ID.String())
+	t.Check(*final.AttemptCount == 2 && final.NextAttemptAt == nil, "at the end: %s", t.JSON(final))
 }
 
 func retryNamed(t *probe.Trial) {

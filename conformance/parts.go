@@ -16,7 +16,7 @@ type Part struct {
 
 // Parts lists the requirements: those of the contract and the decisions, in their order, and
 // those of the component library.
-var Parts = slices.Concat(textParts, peopleParts, insideParts, componentParts)
+var Parts = slices.Concat(textParts, retryParts, peopleParts, insideParts, componentParts)
 
 var textParts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},
@@ -387,12 +387,6 @@ var textParts = []Part{
 	{"D8.17.missing", "a value that is missing fails the stage before anything is sent", ""},
 	{"D8.17.address", "values of a run change neither the origin nor the segments of an address", ""},
 	{"D8.17.checked", "references are checked when the workflow is saved", ""},
-	{"D8.18", "a failed call is tried again by its retry policy, with growing delays, until its time or its attempts end", ""},
-	{"D8.18.apart", "retry and attempts exclude each other, LOGIC modules refuse retry, and an invalid policy is refused where it is wrong", ""},
-	{"D8.18.on", "only failures that are retryable, or that on names, are repeated", ""},
-	{"D8.18.unsafe", "an unsafe call without an answer is not repeated", ""},
-	{"D8.18.waits", "a wait between attempts holds no worker", insideBy("internal/execution.TestARetryDoesNotStartBeforeItIsDue")},
-	{"D8.18.sent", "a failure of a call says what was sent", ""},
 	{"D9.1.catalogue", "the catalogue, for signed requests", ""},
 	{"D9.1.system", "the open catalogue, in the dialect for generators", ""},
 	{"D9.3", "healthz and readyz", ""},

@@ -24,13 +24,13 @@ FROM (SELECT
     unnest(@key_ids::uuid[])          AS key_id,
     unnest(@key_root_ids::uuid[])     AS key_root_id) AS i
 RETURNING workspace_id, id, epoch, module, status, usage, reserved, job_id, has_callback,
-          run_id, created_at, updated_at;
+          run_id, created_at, updated_at, attempt;
 
 -- name: ExecutionGetWithoutCallback :one
 -- The record of an execution that has no callback. A statement locks each partition of each table
 -- that it names. With two tables, these are more locks than the fast path of a session holds, and
 -- they are most of the cost of this query.
-SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
+SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, attempt, continuing, not_before, has_callback
 FROM component_executions
 WHERE workspace_id = @workspace_id AND id = @id;
 
@@ -43,6 +43,7 @@ SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_i
 -- name: ExecutionGet :one
 -- The record of an execution with the progress of its callback.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -93,6 +94,7 @@ LIMIT @max_rows;
 -- its key. The list ends early, but not before the first execution, when their outputs exceed
 -- max_bytes.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -100,7 +102,7 @@ FROM (
     SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
-               octet_length(COALESCE(l.output::text, '')) AS size
+               l.attempt, l.continuing, l.not_before, octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.* FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
@@ -192,7 +194,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at;
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt;
 
 -- name: ExecutionListOfRun :many
 -- The unfinished ones of a run's executions, with what a cancellation needs. waiting reports
@@ -235,7 +237,7 @@ UPDATE component_executions e SET
 FROM free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at;
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt;
 
 -- name: ExecutionRequestCancelMany :many
 -- Requests the cancellation of attempts in flight. It skips locked rows.

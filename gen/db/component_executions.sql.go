@@ -101,7 +101,7 @@ UPDATE component_executions e SET
 FROM free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt
 `
 
 type ExecutionCancelManyParams struct {
@@ -124,6 +124,7 @@ type ExecutionCancelManyRow struct {
 	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
 }
 
 // Fails executions that no worker has. It skips rows that are locked, or that were started or
@@ -156,6 +157,7 @@ func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg Executio
 			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
 		); err != nil {
 			return nil, err
 		}
@@ -310,7 +312,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt
 `
 
 type ExecutionFinishManyParams struct {
@@ -335,6 +337,7 @@ type ExecutionFinishManyRow struct {
 	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
 }
 
 // Moves executions to their final state. Completed ones are charged the reserved price. Rows that
@@ -372,6 +375,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
 		); err != nil {
 			return nil, err
 		}
@@ -385,6 +389,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 
 const ExecutionGet = `-- name: ExecutionGet :one
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -408,6 +413,9 @@ type ExecutionGetRow struct {
 	Usage                 credit.Amount
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
+	Attempt               int16
+	Continuing            bool
+	NotBefore             *time.Time
 	CallbackURL           *string
 	CallbackSigned        *bool
 	CallbackHeaderNames   []string
@@ -431,6 +439,9 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 		&i.Usage,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Attempt,
+		&i.Continuing,
+		&i.NotBefore,
 		&i.CallbackURL,
 		&i.CallbackSigned,
 		&i.CallbackHeaderNames,
@@ -486,7 +497,7 @@ func (q *Queries) ExecutionGetState(ctx context.Context, db DBTX, arg ExecutionG
 }
 
 const ExecutionGetWithoutCallback = `-- name: ExecutionGetWithoutCallback :one
-SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
+SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, attempt, continuing, not_before, has_callback
 FROM component_executions
 WHERE workspace_id = $1 AND id = $2
 `
@@ -506,6 +517,9 @@ type ExecutionGetWithoutCallbackRow struct {
 	Usage       credit.Amount
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
+	Continuing  bool
+	NotBefore   *time.Time
 	HasCallback bool
 }
 
@@ -525,6 +539,9 @@ func (q *Queries) ExecutionGetWithoutCallback(ctx context.Context, db DBTX, arg 
 		&i.Usage,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Attempt,
+		&i.Continuing,
+		&i.NotBefore,
 		&i.HasCallback,
 	)
 	return i, err
@@ -553,7 +570,7 @@ FROM (SELECT
     unnest($12::uuid[])          AS key_id,
     unnest($13::uuid[])     AS key_root_id) AS i
 RETURNING workspace_id, id, epoch, module, status, usage, reserved, job_id, has_callback,
-          run_id, created_at, updated_at
+          run_id, created_at, updated_at, attempt
 `
 
 type ExecutionInsertFinalManyParams struct {
@@ -585,6 +602,7 @@ type ExecutionInsertFinalManyRow struct {
 	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
 }
 
 // Inserts executions that finished before they were stored, one for each element of the arrays.
@@ -626,6 +644,7 @@ func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg Exe
 			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
 		); err != nil {
 			return nil, err
 		}
@@ -684,14 +703,15 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 
 const ExecutionListMany = `-- name: ExecutionListMany :many
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
 FROM (
-    SELECT page.workspace_id, page.id, page.module, page.status, page.output, page.error, page.usage, page.has_callback, page.created_at, page.updated_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
+    SELECT page.workspace_id, page.id, page.module, page.status, page.output, page.error, page.usage, page.has_callback, page.created_at, page.updated_at, page.attempt, page.continuing, page.not_before, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
-               octet_length(COALESCE(l.output::text, '')) AS size
+               l.attempt, l.continuing, l.not_before, octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch, x.first_attempt_at FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
@@ -717,6 +737,9 @@ type ExecutionListManyRow struct {
 	Usage                 credit.Amount
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
+	Attempt               int16
+	Continuing            bool
+	NotBefore             *time.Time
 	CallbackURL           *string
 	CallbackSigned        *bool
 	CallbackHeaderNames   []string
@@ -748,6 +771,9 @@ func (q *Queries) ExecutionListMany(ctx context.Context, db DBTX, arg ExecutionL
 			&i.Usage,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
+			&i.Continuing,
+			&i.NotBefore,
 			&i.CallbackURL,
 			&i.CallbackSigned,
 			&i.CallbackHeaderNames,

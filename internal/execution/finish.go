@@ -310,6 +310,6 @@ func (f *Finishing) record(row db.ExecutionFinishManyRow) db.ExecutionGetRow {
 	item := f.item(row)
 	return db.ExecutionGetRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
-		Output: item.output, Error: item.err, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		Output: item.output, Error: item.err, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Attempt: row.Attempt,
 	}
 }

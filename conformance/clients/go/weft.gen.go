@@ -631,6 +631,11 @@ type ComponentEffect string
 
 // ComponentExecution One execution of a component.
 type ComponentExecution struct {
+	// AttemptCount The number of attempts that started.
+	//
+	// Examples: 1
+	AttemptCount *int32 `json:"attemptCount,omitempty"`
+
 	// Callback The completion callback of an execution and the state of its delivery.
 	Callback ComponentExecutionCallback `json:"callback"`
 
@@ -656,6 +661,11 @@ type ComponentExecution struct {
 	//
 	// Examples: RANDOM_UUID
 	Module string `json:"module"`
+
+	// NextAttemptAt When the next attempt starts. Only while the execution waits for it.
+	//
+	// Examples: 2026-11-21T10:20:30.120Z
+	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
 
 	// Output The output of the component, as its schema defines (`output` in the catalogue). Null until COMPLETED.
 	//

@@ -11,8 +11,8 @@ func TestInvalidPoliciesAreRefusedAtTheirPlace(t *testing.T) {
 		"more than 5,000 attempts":     {`"retry":{"maxAttempts":5001}`, "/retry/maxAttempts"},
 		"a week and a millisecond":     {`"retry":{"maxElapsedMs":604800001}`, "/retry/maxElapsedMs"},
 		"no code and no status":        {`"retry":{"on":[]}`, "/retry/on"},
-		"a status that is no failure":  {`"retry":{"on":[200]}`, "/retry/on/0"},
-		"a policy that is no object":   {`"retry":true`, "/retry"},
+		"a status of success":          {`"retry":{"on":[200]}`, "/retry/on/0"},
+		"true instead of a policy":     {`"retry":true`, "/retry"},
 		"a factor that shrinks delays": {`"retry":{"backoffFactor":0.5}`, "/retry/backoffFactor"},
 	} {
 		got := s.do(t, "POST", executePath, `{"module":"HASH","input":{},"config":{},`+c.fields+`}`)
