@@ -63,7 +63,7 @@ func TestTheTimeOfAPolicyCountsFromTheFirstAttempt(t *testing.T) {
 	b := newBench(t)
 	n := b.start(t, options{workers: 2}, flaky("FLAKY", component.RepeatPure, wasAnswered))
 	id := b.submit(t, n, execution.SubmitParams{Module: "FLAKY", Retry: json.RawMessage(`{"initialDelayMs":3600000}`)}).ID
-	b.until(t, "SELECT count(*) > 0 FROM component_executions WHERE not_before > now() + interval '50 minutes'")
+	b.until(t, "SELECT count(*) > 0 FROM component_executions WHERE not_before > now() + interval '40 minutes'")
 	b.exec(t, `UPDATE component_executions SET not_before = now(), first_attempt_at = now() - interval '25 hours';
 		UPDATE river.river_job SET state = 'available', scheduled_at = now()`)
 	if got := b.await(t, n, id); got.Status != status.ExecutionFailed || failure(got).Attempt != 2 {
