@@ -1236,6 +1236,14 @@ type CreateAPIKeyRequest struct {
 //
 // Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateHookRequest struct {
+	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+	// If absent, a hook keeps its list. An empty list removes it.
+	//
+	//
+	// Examples: ["X-Token-Id"]
+	Headers *HookHeaders `json:"headers,omitempty"`
+
 	// Name The display name.
 	//
 	// Examples: Every working day
@@ -1947,6 +1955,14 @@ type Hook struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
+	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+	// If absent, a hook keeps its list. An empty list removes it.
+	//
+	//
+	// Examples: ["X-Token-Id"]
+	Headers HookHeaders `json:"headers"`
+
 	// ID A UUIDv7 in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -2019,6 +2035,13 @@ type Hook struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 }
+
+// HookHeaders Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+// If absent, a hook keeps its list. An empty list removes it.
+//
+// Examples: ["X-Token-Id"]
+type HookHeaders = []string
 
 // HookPage One page of hooks, newest first.
 type HookPage struct {
@@ -2413,6 +2436,14 @@ type NewVerification struct {
 	//
 	// Examples: hex
 	Encoding *VerificationEncoding `json:"encoding,omitempty"`
+
+	// FormField The field of a form that contains the JSON of the delivery. If a form has only this field, `body` is the JSON
+	// in it, as in a delivery with JSON: 400 at `/body/NAME` if it is not JSON. Other forms become an object. If
+	// absent or empty, all forms do.
+	//
+	//
+	// Examples: payload
+	FormField *string `json:"formField,omitempty"`
 
 	// Header The header that holds the HMAC. Required for `hmac`.
 	//
@@ -2901,6 +2932,14 @@ type ReadinessCheckStatus string
 //
 // Examples: {"name":"Pull requests","status":"PAUSED"}
 type ReplaceHookRequest struct {
+	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+	// If absent, a hook keeps its list. An empty list removes it.
+	//
+	//
+	// Examples: ["X-Token-Id"]
+	Headers *HookHeaders `json:"headers,omitempty"`
+
 	// Name The display name.
 	//
 	// Examples: Every working day
@@ -4075,6 +4114,11 @@ type Verification struct {
 	//
 	// Examples: hex
 	Encoding VerificationEncoding `json:"encoding"`
+
+	// FormField The field of a form that contains the JSON of the delivery. Absent if none.
+	//
+	// Examples: payload
+	FormField *string `json:"formField,omitempty"`
 
 	// HasVerifyToken Whether the hook has a `verifyToken`, and so answers challenges. Absent if not. The token is not shown.
 	//

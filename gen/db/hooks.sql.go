@@ -43,7 +43,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const HookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -58,6 +58,7 @@ type HookGetRow struct {
 	Name          string
 	Status        string
 	Verification  []byte
+	Headers       []string
 	HasToken      bool
 	LastAt        *time.Time
 	LastRunID     *uuid.UUID
@@ -77,6 +78,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.Name,
 		&i.Status,
 		&i.Verification,
+		&i.Headers,
 		&i.HasToken,
 		&i.LastAt,
 		&i.LastRunID,
@@ -90,7 +92,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 }
 
 const HookGetByID = `-- name: HookGetByID :one
-SELECT workspace_id, workflow_id, status, verification, sealed, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
+SELECT workspace_id, workflow_id, status, verification, headers, sealed, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
 type HookGetByIDRow struct {
@@ -98,6 +100,7 @@ type HookGetByIDRow struct {
 	WorkflowID   uuid.UUID
 	Status       string
 	Verification []byte
+	Headers      []string
 	Sealed       []byte
 	SealedToken  []byte
 	Now          time.Time
@@ -112,6 +115,7 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 		&i.WorkflowID,
 		&i.Status,
 		&i.Verification,
+		&i.Headers,
 		&i.Sealed,
 		&i.SealedToken,
 		&i.Now,
@@ -120,8 +124,8 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 }
 
 const HookInsert = `-- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
 
 type HookInsertParams struct {
@@ -133,6 +137,7 @@ type HookInsertParams struct {
 	Verification []byte
 	Sealed       []byte
 	SealedToken  []byte
+	Headers      []string
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
@@ -145,12 +150,13 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 		arg.Verification,
 		arg.Sealed,
 		arg.SealedToken,
+		arg.Headers,
 	)
 	return err
 }
 
 const HookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -173,6 +179,7 @@ type HookListRow struct {
 	Name          string
 	Status        string
 	Verification  []byte
+	Headers       []string
 	HasToken      bool
 	LastAt        *time.Time
 	LastRunID     *uuid.UUID
@@ -206,6 +213,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.Name,
 			&i.Status,
 			&i.Verification,
+			&i.Headers,
 			&i.HasToken,
 			&i.LastAt,
 			&i.LastRunID,
@@ -295,7 +303,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 }
 
 const HookLock = `-- name: HookLock :one
-SELECT status, verification, sealed, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT status, verification, headers, sealed, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type HookLockParams struct {
@@ -306,6 +314,7 @@ type HookLockParams struct {
 type HookLockRow struct {
 	Status       string
 	Verification []byte
+	Headers      []string
 	Sealed       []byte
 	SealedToken  []byte
 }
@@ -317,6 +326,7 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 	err := row.Scan(
 		&i.Status,
 		&i.Verification,
+		&i.Headers,
 		&i.Sealed,
 		&i.SealedToken,
 	)
@@ -488,14 +498,15 @@ func (q *Queries) HookTokenReseal(ctx context.Context, db DBTX, arg HookTokenRes
 }
 
 const HookUpdate = `-- name: HookUpdate :exec
-UPDATE hooks SET name = $1, status = $2, verification = $3, sealed = $4, sealed_token = $5, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $6 AND id = $7
+UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, sealed = $5, sealed_token = $6, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $7 AND id = $8
 `
 
 type HookUpdateParams struct {
 	Name         string
 	Status       string
 	Verification []byte
+	Headers      []string
 	Sealed       []byte
 	SealedToken  []byte
 	WorkspaceID  uuid.UUID
@@ -507,6 +518,7 @@ func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams)
 		arg.Name,
 		arg.Status,
 		arg.Verification,
+		arg.Headers,
 		arg.Sealed,
 		arg.SealedToken,
 		arg.WorkspaceID,

@@ -51,6 +51,7 @@ type verified struct {
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
 	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID even if its body was received before. Anyone who captured a delivery can then send it again with another ID. Needs --delivery-header."`
 	VerifyTokenFile  string `name:"verify-token-file" placeholder:"FILE" help:"File with the token by which the sender verifies the address (hub.verify_token). An empty file removes the token."`
+	FormField        string `name:"form-field" placeholder:"NAME" help:"Field of a form that contains the JSON of the delivery, such as payload."`
 	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Verify deliveries by Standard Webhooks."`
 }
 
@@ -62,6 +63,9 @@ func (c verified) check() error {
 	if c.AcceptRepeated && c.DeliveryHeader == "" {
 		return usage("--accept-repeated-bodies needs --delivery-header")
 	}
+	if c.FormField != "" && c.Header == "" && !c.StandardWebhooks {
+		return usage("--form-field needs --header or --standard-webhooks")
+	}
 	if c.VerifyTokenFile != "" && c.Header == "" && !c.StandardWebhooks {
 		return usage("--verify-token-file needs --header or --standard-webhooks")
 	}
@@ -71,14 +75,18 @@ func (c verified) check() error {
 type hooksCreate struct {
 	target
 	verified
-	Workflow       string `arg:"" help:"Name or ID of the workflow."`
-	Name           string `placeholder:"TEXT" help:"Display name."`
-	Paused         bool   `help:"Reject deliveries until the hook is resumed."`
-	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+	Workflow       string   `arg:"" help:"Name or ID of the workflow."`
+	Name           string   `placeholder:"TEXT" help:"Display name."`
+	ShowHeader     []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret, such as X-Gitlab-Token. Repeatable."`
+	Paused         bool     `help:"Reject deliveries until the hook is resumed."`
+	IdempotencyKey string   `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
 func (c *hooksCreate) Run(s caller) error {
 	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused)}
+	if len(c.ShowHeader) > 0 {
+		request.Headers = &c.ShowHeader
+	}
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -159,11 +167,11 @@ func (c verified) verification(secret *string) (*api.NewVerification, error) {
 		token = new(withoutLineEnd(raw))
 	}
 	if c.StandardWebhooks {
-		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret, VerifyToken: token}, nil
+		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret, VerifyToken: token, FormField: optional(c.FormField)}, nil
 	}
 	return &api.NewVerification{
 		Secret: secret, VerifyToken: token, Header: optional(c.Header), Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
-		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)), AcceptRepeatedBodies: optional(c.AcceptRepeated),
+		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)), AcceptRepeatedBodies: optional(c.AcceptRepeated), FormField: optional(c.FormField),
 	}, nil
 }
 
@@ -209,12 +217,16 @@ func (c *oneHook) Run(s caller) error {
 type hooksUpdate struct {
 	oneHook
 	verified
-	Name      string `placeholder:"TEXT" help:"New display name."`
-	NewSecret bool   `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
+	Name       string   `placeholder:"TEXT" help:"New display name."`
+	ShowHeader []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret. Repeatable; replaces the list."`
+	NewSecret  bool     `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
 }
 
 func (c *hooksUpdate) Run(s caller) error {
 	request := api.ReplaceHookRequest{Name: optional(c.Name)}
+	if len(c.ShowHeader) > 0 {
+		request.Headers = &c.ShowHeader
+	}
 	verifies := c.Header != "" || c.StandardWebhooks
 	if err := c.check(); err != nil {
 		return err
@@ -229,8 +241,8 @@ func (c *hooksUpdate) Run(s caller) error {
 			return err
 		}
 		secret = &text
-	case !verifies && c.Name == "":
-		return usage("nothing to update: set --name, --header or --standard-webhooks")
+	case !verifies && c.Name == "" && request.Headers == nil:
+		return usage("nothing to update: set --name, --show-header, --header or --standard-webhooks")
 	}
 	if verifies {
 		var err error

@@ -18,7 +18,7 @@ func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestOb
 	call, body := callOf(ctx), request.Body
 	made, replayed, err := s.Hooks.Create(ctx, hook.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
-		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification},
+		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers},
 	})
 	return jsonResponse(made).replayed(replayed), err
 }
@@ -44,7 +44,7 @@ func (s *Server) GetHook(ctx context.Context, request api.GetHookRequestObject) 
 func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequestObject) (api.ReplaceHookResponseObject, error) {
 	body := value(request.Body)
 	record, err := s.Hooks.Replace(ctx, keyOf(ctx, request.HookID), hook.Draft{
-		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification,
+		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers,
 	})
 	return jsonResponse(record), err
 }
@@ -64,7 +64,7 @@ func (s *Server) ReceiveHook(ctx context.Context, request api.ReceiveHookRequest
 		return nil, fmt.Errorf("read the delivery: %w", err)
 	}
 	started, err := s.Hooks.Receive(ctx, hook.Delivery{
-		HookID: request.HookID, Client: call.visit.client, Header: call.header, Body: body, Traceparent: telemetry.Traceparent(ctx),
+		HookID: request.HookID, Client: call.visit.client, Header: call.header, Query: call.query, Body: body, Traceparent: telemetry.Traceparent(ctx),
 		Admit: s.admitDelivery,
 	})
 	if err != nil {

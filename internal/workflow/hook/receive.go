@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type Delivery struct {
 	HookID      uuid.UUID
 	Client      netip.Addr
 	Header      http.Header
+	Query       url.Values
 	Body        []byte
 	Traceparent string // W3C; may be empty
 	// Admit is called after the signature is verified. An error rejects the delivery.
@@ -66,7 +68,15 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 		}
 		return run.Triggered{}, err
 	}
-	triggered, err := s.startRun(ctx, key, row, v, d)
+	r := reading{verification: v, headers: row.Headers, secrets: []string{secret}}
+	if row.SealedToken != nil {
+		token, err := s.Keyring.Open(row.SealedToken, TokenAt(key.WorkspaceID, key.ID))
+		if err != nil {
+			return run.Triggered{}, fmt.Errorf("decrypt the verify token of a hook: %w", err)
+		}
+		r.secrets = append(r.secrets, string(token))
+	}
+	triggered, err := s.startRun(ctx, key, row, r, d)
 	s.recordOutcome(ctx, key, triggered, err)
 	return triggered, err
 }
@@ -100,14 +110,14 @@ var errInvalidSignature = &fault.Error{
 }
 
 // startRun starts the run of a verified delivery.
-func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetByIDRow, v api.Verification, d Delivery) (run.Triggered, error) {
+func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetByIDRow, r reading, d Delivery) (run.Triggered, error) {
 	p := run.TriggerParams{
 		WorkspaceID: key.WorkspaceID, WorkflowID: row.WorkflowID, By: run.Cause{Trigger: trigger, ID: key.ID}, Traceparent: d.Traceparent,
 	}
 	if row.Status != active {
 		return run.Triggered{}, &fault.Error{Code: fault.Conflict, Reason: "hook_paused", Message: "This hook is paused."}
 	}
-	if v.DeliveryHeader != nil {
+	if v := r.verification; v.DeliveryHeader != nil {
 		ids := d.Header.Values(*v.DeliveryHeader)
 		if len(ids) != 1 || ids[0] == "" {
 			return run.Triggered{}, fault.InvalidAt("/header/"+*v.DeliveryHeader, "must be sent exactly once, with the ID of the delivery")
@@ -115,7 +125,7 @@ func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetBy
 		p.Once = delivery{key: key, marks: deliveryMarks(v, ids[0], d.Body)}
 	}
 	var err error
-	if p.Input, err = runInput(v, d.Header, d.Body); err != nil {
+	if p.Input, err = r.runInput(d); err != nil {
 		return run.Triggered{}, err
 	}
 	return s.Runs.Trigger(ctx, p)

@@ -29,6 +29,7 @@ const (
 type Draft struct {
 	Name, Status string
 	Verification *api.NewVerification // nil: the workflow's verification for a new hook, no change for an existing hook
+	Headers      *[]string            // nil: none for a new hook, no change for an existing hook
 }
 
 // CreateParams are the parameters of Create.
@@ -106,6 +107,13 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	}
 	row := db.HookInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
+	}
+	row.Headers = []string{}
+	if p.Draft.Headers != nil {
+		row.Headers = *p.Draft.Headers
+	}
+	if err := checkHeaders(row.Headers, checked); err != nil {
+		return nil, err
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: id}
 	if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
@@ -203,16 +211,19 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	warnings = []api.HookWarning{}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
-		Verification: present.Verification, Sealed: present.Sealed, SealedToken: present.SealedToken,
+		Verification: present.Verification, Headers: present.Headers, Sealed: present.Sealed, SealedToken: present.SealedToken,
+	}
+	if d.Headers != nil {
+		row.Headers = *d.Headers
+	}
+	var current api.Verification
+	if err := json.Unmarshal(present.Verification, &current); err != nil {
+		return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
 	if d.Verification != nil {
 		kept, err := s.secret(key, present.Sealed)
 		if err != nil && d.Verification.Secret == nil {
 			return nil, err
-		}
-		var current api.Verification
-		if err := json.Unmarshal(present.Verification, &current); err != nil {
-			return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
 		}
 		checked, secret, err := check(d.Verification, kept, current.Scheme)
 		if err != nil {
@@ -224,7 +235,10 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 		if row.SealedToken, err = s.sealToken(key, d.Verification.VerifyToken, present.SealedToken); err != nil {
 			return nil, err
 		}
-		warnings = warningsOf(checked, secret)
+		warnings, current = warningsOf(checked, secret), checked
+	}
+	if err := checkHeaders(row.Headers, current); err != nil {
+		return nil, err
 	}
 	if err := db.New().HookUpdate(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("update hook: %w", err)

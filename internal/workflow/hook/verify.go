@@ -49,11 +49,12 @@ func check(requested *api.NewVerification, current string, scheme api.Verificati
 		return api.Verification{
 			Scheme: *requested.Scheme, Header: standardSignature, Prefix: "v1,", Algorithm: api.VerificationAlgorithmSha256,
 			Encoding: api.VerificationEncodingBase64, DeliveryHeader: new(standardID),
+			FormField: formField(requested),
 		}, secret, nil
 	}
 	v = api.Verification{
 		Scheme: api.VerificationSchemeHmac, Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
-		DeliveryHeader: requested.DeliveryHeader,
+		DeliveryHeader: requested.DeliveryHeader, FormField: formField(requested),
 	}
 	if requested.AcceptRepeatedBodies != nil && *requested.AcceptRepeatedBodies {
 		if requested.DeliveryHeader == nil {
@@ -75,6 +76,14 @@ func check(requested *api.NewVerification, current string, scheme api.Verificati
 		v.Encoding = cmp.Or(*requested.Encoding, v.Encoding)
 	}
 	return v, secret, nil
+}
+
+// formField returns the formField of a request, or nil if it is empty.
+func formField(requested *api.NewVerification) *string {
+	if requested.FormField != nil && *requested.FormField == "" {
+		return nil
+	}
+	return requested.FormField
 }
 
 // The reasons why the signature of a delivery is rejected. Only the hook shows them: the response to

@@ -189,11 +189,11 @@ func TestInputOfARun(t *testing.T) {
 		"Content-Type": {"application/json"}, "X-Proof": {"00"}, "Authorization": {"Bearer x"}, "Proxy-Authorization": {"x"}, "Cookie": {"x"}, "X-Shopify-Hmac-Sha256": {"x"},
 		"X-Gitlab-Token": {"x"}, "Webhook-Signature": {"v1,x"}, "X-Api-Key": {"x"}, "X-Event": {"a", "b"}, "X-Bytes": {"\xff"},
 	}
-	raw, err := runInput(v, header, []byte(`{"n":12345678901234567890}`))
-	if want := `{"body":{"n":12345678901234567890},"headers":{"content-type":"application/json","x-event":"a, b"}}`; err != nil || string(raw) != want {
+	raw, err := inputOf(v, header, []byte(`{"n":12345678901234567890}`))
+	if want := `{"body":{"n":12345678901234567890},"headers":{"content-type":"application/json","x-event":"a, b"},"query":{}}`; err != nil || string(raw) != want {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if _, err := runInput(v, http.Header{}, []byte(strings.Repeat("\x01", 1<<20))); err == nil {
+	if _, err := inputOf(v, http.Header{}, []byte(strings.Repeat("\x01", 1<<20))); err == nil {
 		t.Error("a body that grows to 6 MiB was accepted")
 	}
 }
@@ -210,7 +210,7 @@ func FuzzRunInput(f *testing.F) {
 		if !named.MatchString(name) {
 			return
 		}
-		raw, err := runInput(api.Verification{Header: "X-Proof"}, http.Header{"Content-Type": {contentType}, name: {value}}, body)
+		raw, err := inputOf(api.Verification{Header: "X-Proof"}, http.Header{"Content-Type": {contentType}, name: {value}}, body)
 		if err != nil {
 			return
 		}
