@@ -415,14 +415,20 @@ func (e TriggerStatus) Valid() bool {
 
 // Defines values for VerificationAlgorithm.
 const (
+	VerificationAlgorithmSha1   VerificationAlgorithm = "sha1"
 	VerificationAlgorithmSha256 VerificationAlgorithm = "sha256"
+	VerificationAlgorithmSha384 VerificationAlgorithm = "sha384"
 	VerificationAlgorithmSha512 VerificationAlgorithm = "sha512"
 )
 
 // Valid indicates whether the value is a known member of the VerificationAlgorithm enum.
 func (e VerificationAlgorithm) Valid() bool {
 	switch e {
+	case VerificationAlgorithmSha1:
+		return true
 	case VerificationAlgorithmSha256:
+		return true
+	case VerificationAlgorithmSha384:
 		return true
 	case VerificationAlgorithmSha512:
 		return true
@@ -433,8 +439,9 @@ func (e VerificationAlgorithm) Valid() bool {
 
 // Defines values for VerificationEncoding.
 const (
-	VerificationEncodingBase64 VerificationEncoding = "base64"
-	VerificationEncodingHex    VerificationEncoding = "hex"
+	VerificationEncodingBase64    VerificationEncoding = "base64"
+	VerificationEncodingBase64URL VerificationEncoding = "base64url"
+	VerificationEncodingHex       VerificationEncoding = "hex"
 )
 
 // Valid indicates whether the value is a known member of the VerificationEncoding enum.
@@ -442,7 +449,36 @@ func (e VerificationEncoding) Valid() bool {
 	switch e {
 	case VerificationEncodingBase64:
 		return true
+	case VerificationEncodingBase64URL:
+		return true
 	case VerificationEncodingHex:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationPreset.
+const (
+	VerificationPresetGithub           VerificationPreset = "github"
+	VerificationPresetShopify          VerificationPreset = "shopify"
+	VerificationPresetSlack            VerificationPreset = "slack"
+	VerificationPresetStandardWebhooks VerificationPreset = "standardWebhooks"
+	VerificationPresetStripe           VerificationPreset = "stripe"
+)
+
+// Valid indicates whether the value is a known member of the VerificationPreset enum.
+func (e VerificationPreset) Valid() bool {
+	switch e {
+	case VerificationPresetGithub:
+		return true
+	case VerificationPresetShopify:
+		return true
+	case VerificationPresetSlack:
+		return true
+	case VerificationPresetStandardWebhooks:
+		return true
+	case VerificationPresetStripe:
 		return true
 	default:
 		return false
@@ -453,6 +489,8 @@ func (e VerificationEncoding) Valid() bool {
 const (
 	VerificationSchemeHmac             VerificationScheme = "hmac"
 	VerificationSchemeStandardWebhooks VerificationScheme = "standardWebhooks"
+	VerificationSchemeTimestampedHmac  VerificationScheme = "timestampedHmac"
+	VerificationSchemeToken            VerificationScheme = "token"
 )
 
 // Valid indicates whether the value is a known member of the VerificationScheme enum.
@@ -461,6 +499,31 @@ func (e VerificationScheme) Valid() bool {
 	case VerificationSchemeHmac:
 		return true
 	case VerificationSchemeStandardWebhooks:
+		return true
+	case VerificationSchemeTimestampedHmac:
+		return true
+	case VerificationSchemeToken:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationSecretEncoding.
+const (
+	VerificationSecretEncodingBase64 VerificationSecretEncoding = "base64"
+	VerificationSecretEncodingHex    VerificationSecretEncoding = "hex"
+	VerificationSecretEncodingText   VerificationSecretEncoding = "text"
+)
+
+// Valid indicates whether the value is a known member of the VerificationSecretEncoding enum.
+func (e VerificationSecretEncoding) Valid() bool {
+	switch e {
+	case VerificationSecretEncodingBase64:
+		return true
+	case VerificationSecretEncodingHex:
+		return true
+	case VerificationSecretEncodingText:
 		return true
 	default:
 		return false
@@ -1254,7 +1317,11 @@ type CreateHookRequest struct {
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+	// Verification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
+	// `toleranceSeconds`, `deliveryHeader`, `acceptRepeatedBodies` and `formField` may be set.
+	//
+	// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
+	// elements of it, at most 20.
 	//
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
@@ -2013,6 +2080,10 @@ type Hook struct {
 	// Examples: 3
 	RefusalCount int64 `json:"refusalCount"`
 
+	// Refusals The last rejections that the hook has recorded, newest first, with the limits of `lastRefusedAt`. Consecutive
+	// rejections for the same reason are one entry. Absent in lists.
+	Refusals []HookRefusal `json:"refusals,omitempty"`
+
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
@@ -2057,6 +2128,24 @@ type HookPage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
+}
+
+// HookRefusal Rejected deliveries of a hook. It contains nothing that was sent.
+type HookRefusal struct {
+	// At When the last of these deliveries was rejected.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	At timestamp.Time `json:"at"`
+
+	// Count How many of these rejections the hook has recorded.
+	//
+	// Examples: 3
+	Count int64 `json:"count"`
+
+	// Reason Why, as in `lastRefusal`.
+	//
+	// Examples: invalid_signature
+	Reason string `json:"reason"`
 }
 
 // HookWarning A warning about a hook.
@@ -2405,7 +2494,11 @@ type NewSequenceEdge struct {
 // Examples: [{"from":"start","id":"e1","to":"each"}]
 type NewSequenceEdges = []NewSequenceEdge
 
-// NewVerification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+// NewVerification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
+// `toleranceSeconds`, `deliveryHeader`, `acceptRepeatedBodies` and `formField` may be set.
+//
+// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
+// elements of it, at most 20.
 //
 // Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 type NewVerification struct {
@@ -2417,7 +2510,7 @@ type NewVerification struct {
 	// Examples: true
 	AcceptRepeatedBodies *bool `json:"acceptRepeatedBodies,omitempty"`
 
-	// Algorithm The hash function of the HMAC.
+	// Algorithm The hash function of the HMAC. `token` has none.
 	//
 	// Examples: sha256
 	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
@@ -2426,38 +2519,71 @@ type NewVerification struct {
 	// Deliveries with the same ID start only one run. With the scheme `hmac`, deliveries with the same body also
 	// start only one run, because the signature does not cover the ID: a captured delivery could be sent again
 	// with another ID. If the sender repeats bodies on purpose, set `acceptRepeatedBodies`. If `deliveryHeader` is
-	// absent, each delivery starts a run.
+	// absent, each delivery starts a run. The presets `github`, `shopify` and `standardWebhooks` set it.
 	//
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader,omitempty"`
 
-	// Encoding The encoding of the HMAC.
+	// Element For `timestampedHmac`: the element of the header that holds the HMAC, such as `v1` of `t=1767225600,v1=5257a869`.
+	// If absent, the whole header does.
+	//
+	//
+	// Examples: v1
+	Element *string `json:"element,omitempty"`
+
+	// Encoding The encoding of the HMAC: `hex` in either case, `base64` and `base64url` with or without padding. `token` has
+	// none.
+	//
 	//
 	// Examples: hex
 	Encoding *VerificationEncoding `json:"encoding,omitempty"`
 
 	// FormField The field of a form that contains the JSON of the delivery. If a form has only this field, `body` is the JSON
 	// in it, as in a delivery with JSON: 400 at `/body/NAME` if it is not JSON. Other forms become an object. If
-	// absent or empty, all forms do.
+	// absent or empty, all forms do. The presets `github` and `slack` set `payload`.
 	//
 	//
 	// Examples: payload
 	FormField *string `json:"formField,omitempty"`
 
-	// Header The header that holds the HMAC. Required for `hmac`.
+	// Header The header that holds the HMAC, or the secret of `token`. Required for `hmac` and `timestampedHmac`. Default for
+	// `token`: `Authorization`.
+	//
 	//
 	// Examples: X-Hub-Signature-256
 	Header *string `json:"header,omitempty"`
 
-	// Prefix The prefix before the HMAC in the header.
+	// IDHeader For `timestampedHmac`: the header that holds `{id}`.
+	//
+	// Examples: X-Request-Id
+	IDHeader *string `json:"idHeader,omitempty"`
+
+	// Prefix The prefix before the HMAC or the secret in the header, or in its element. Default for `token` with
+	// `Authorization`: `Bearer`, followed by a space.
+	//
 	//
 	// Examples: sha256=
 	Prefix *string `json:"prefix,omitempty"`
 
+	// Preset A sender whose signatures Weft knows. The preset sets all other fields: `stripe` and `slack` are
+	// `timestampedHmac`, `github` and `shopify` are `hmac`. `standardWebhooks` also accepts headers that start with
+	// `svix-`.
+	//
+	//
+	// Examples: stripe
+	Preset *VerificationPreset `json:"preset,omitempty"`
+
+	// PreviousSecret The secret before the last rotation, of at least 8 characters. Deliveries that use it are accepted as well. If
+	// absent, a hook keeps its previous secret. An empty string removes it.
+	//
+	//
+	// Examples: wrong-horse-battery
+	PreviousSecret *string `json:"previousSecret,omitempty"`
+
 	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-	// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
-	// minutes.
+	// `webhook-timestamp` and `webhook-signature`. `timestampedHmac`: the HMAC of `signedText`, which contains the
+	// body and, usually, a timestamp. `token`: the secret itself in a header.
 	//
 	//
 	// Examples: hmac
@@ -2469,6 +2595,38 @@ type NewVerification struct {
 	//
 	// Examples: correct-horse-battery
 	Secret *string `json:"secret,omitempty"`
+
+	// SecretEncoding The encoding of the secret. The key of the HMAC is the decoded secret.
+	//
+	// Examples: text
+	SecretEncoding *VerificationSecretEncoding `json:"secretEncoding,omitempty"`
+
+	// SignedText For `timestampedHmac`, which requires it: the text that the HMAC covers. `{body}` stands for the bytes of the
+	// body, and must occur once. `{timestamp}` and `{id}` stand for these values as sent. Between two of them, other
+	// text is required, which does not touch `{timestamp}` with a digit.
+	//
+	//
+	// Examples: {timestamp}.{body}
+	SignedText *string `json:"signedText,omitempty"`
+
+	// TimestampElement For `timestampedHmac`: the element of `header` that holds `{timestamp}`. Needs `element`.
+	//
+	// Examples: t
+	TimestampElement *string `json:"timestampElement,omitempty"`
+
+	// TimestampHeader For `timestampedHmac`: the header that holds `{timestamp}`. It is a number of seconds, a number of milliseconds
+	// with 13 digits, or a time of RFC 3339.
+	//
+	//
+	// Examples: X-Slack-Request-Timestamp
+	TimestampHeader *string `json:"timestampHeader,omitempty"`
+
+	// ToleranceSeconds How many seconds the timestamp of a delivery may differ from the server's time, in both directions. Default for
+	// schemes with a timestamp: 300.
+	//
+	//
+	// Examples: 300
+	ToleranceSeconds *VerificationTolerance `json:"toleranceSeconds,omitempty"`
 
 	// VerifyToken The token with which the sender verifies the address by a GET request (`hub.verify_token`). Use a random
 	// value that is not the secret. Without it, such requests get 404. If absent, a hook keeps its token. An empty
@@ -2950,7 +3108,11 @@ type ReplaceHookRequest struct {
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+	// Verification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
+	// `toleranceSeconds`, `deliveryHeader`, `acceptRepeatedBodies` and `formField` may be set.
+	//
+	// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
+	// elements of it, at most 20.
 	//
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
@@ -4100,7 +4262,7 @@ type Verification struct {
 	// Examples: true
 	AcceptRepeatedBodies *bool `json:"acceptRepeatedBodies,omitempty"`
 
-	// Algorithm The hash function of the HMAC.
+	// Algorithm The hash function of the HMAC. `token` has none.
 	//
 	// Examples: sha256
 	Algorithm VerificationAlgorithm `json:"algorithm"`
@@ -4110,7 +4272,14 @@ type Verification struct {
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader"`
 
-	// Encoding The encoding of the HMAC.
+	// Element The element of the header that holds the HMAC. Absent if the whole header does.
+	//
+	// Examples: v1
+	Element *string `json:"element,omitempty"`
+
+	// Encoding The encoding of the HMAC: `hex` in either case, `base64` and `base64url` with or without padding. `token` has
+	// none.
+	//
 	//
 	// Examples: hex
 	Encoding VerificationEncoding `json:"encoding"`
@@ -4119,6 +4288,11 @@ type Verification struct {
 	//
 	// Examples: payload
 	FormField *string `json:"formField,omitempty"`
+
+	// HasPreviousSecret Whether the hook also accepts a previous secret. Absent if not. The secret is not shown.
+	//
+	// Examples: true
+	HasPreviousSecret *bool `json:"hasPreviousSecret,omitempty"`
 
 	// HasVerifyToken Whether the hook has a `verifyToken`, and so answers challenges. Absent if not. The token is not shown.
 	//
@@ -4131,36 +4305,95 @@ type Verification struct {
 	// Examples: X-Hub-Signature-256
 	Header string `json:"header"`
 
+	// IDHeader The header that holds the signed ID. Absent if none.
+	//
+	// Examples: X-Request-Id
+	IDHeader *string `json:"idHeader,omitempty"`
+
 	// Prefix The prefix before the HMAC in the header.
 	//
 	// Examples: sha256=
 	Prefix string `json:"prefix"`
 
+	// Preset A sender whose signatures Weft knows. The preset sets all other fields: `stripe` and `slack` are
+	// `timestampedHmac`, `github` and `shopify` are `hmac`. `standardWebhooks` also accepts headers that start with
+	// `svix-`.
+	//
+	//
+	// Examples: stripe
+	Preset *VerificationPreset `json:"preset,omitempty"`
+
 	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-	// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
-	// minutes.
+	// `webhook-timestamp` and `webhook-signature`. `timestampedHmac`: the HMAC of `signedText`, which contains the
+	// body and, usually, a timestamp. `token`: the secret itself in a header.
 	//
 	//
 	// Examples: hmac
 	Scheme VerificationScheme `json:"scheme"`
+
+	// SecretEncoding The encoding of the secret. The key of the HMAC is the decoded secret.
+	//
+	// Examples: text
+	SecretEncoding *VerificationSecretEncoding `json:"secretEncoding,omitempty"`
+
+	// SignedText The text that the HMAC of `timestampedHmac` covers. Absent for other schemes.
+	//
+	// Examples: {timestamp}.{body}
+	SignedText *string `json:"signedText,omitempty"`
+
+	// TimestampElement The element of the header that holds the timestamp. Absent if none.
+	//
+	// Examples: t
+	TimestampElement *string `json:"timestampElement,omitempty"`
+
+	// TimestampHeader The header that holds the timestamp. Absent if none.
+	//
+	// Examples: X-Slack-Request-Timestamp
+	TimestampHeader *string `json:"timestampHeader,omitempty"`
+
+	// ToleranceSeconds How many seconds the timestamp of a delivery may differ from the server's time, in both directions. Default for
+	// schemes with a timestamp: 300.
+	//
+	//
+	// Examples: 300
+	ToleranceSeconds *VerificationTolerance `json:"toleranceSeconds,omitempty"`
 }
 
-// VerificationAlgorithm The hash function of the HMAC.
+// VerificationAlgorithm The hash function of the HMAC. `token` has none.
 //
 // Examples: sha256
 type VerificationAlgorithm string
 
-// VerificationEncoding The encoding of the HMAC.
+// VerificationEncoding The encoding of the HMAC: `hex` in either case, `base64` and `base64url` with or without padding. `token` has
+// none.
 //
 // Examples: hex
 type VerificationEncoding string
 
+// VerificationPreset A sender whose signatures Weft knows. The preset sets all other fields: `stripe` and `slack` are
+// `timestampedHmac`, `github` and `shopify` are `hmac`. `standardWebhooks` also accepts headers that start with
+// `svix-`.
+//
+// Examples: stripe
+type VerificationPreset string
+
 // VerificationScheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
-// minutes.
+// `webhook-timestamp` and `webhook-signature`. `timestampedHmac`: the HMAC of `signedText`, which contains the
+// body and, usually, a timestamp. `token`: the secret itself in a header.
 //
 // Examples: hmac
 type VerificationScheme string
+
+// VerificationSecretEncoding The encoding of the secret. The key of the HMAC is the decoded secret.
+//
+// Examples: text
+type VerificationSecretEncoding string
+
+// VerificationTolerance How many seconds the timestamp of a delivery may differ from the server's time, in both directions. Default for
+// schemes with a timestamp: 300.
+//
+// Examples: 300
+type VerificationTolerance = int
 
 // Workflow A version of a workflow.
 type Workflow struct {

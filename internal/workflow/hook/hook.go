@@ -78,6 +78,11 @@ func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed"}
 }
 
+// PreviousAt returns the place that the sealed previous secret of a hook is bound to.
+func PreviousAt(workspaceID, id uuid.UUID) seal.AAD {
+	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed_previous"}
+}
+
 // TokenAt returns the place that the sealed verify token of a hook is bound to.
 func TokenAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed_token"}
@@ -134,6 +139,12 @@ func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	}
 	if err := json.Unmarshal(row.Verification, &shown.Verification); err != nil {
 		return shown, fmt.Errorf("decode the hook's verification settings: %w", err)
+	}
+	if row.HasPrevious {
+		shown.Verification.HasPreviousSecret = new(true)
+	}
+	if err := json.Unmarshal(row.Refusals, &shown.Refusals); err != nil {
+		return shown, fmt.Errorf("decode the rejections of a hook: %w", err)
 	}
 	if row.HasToken {
 		shown.Verification.HasVerifyToken = new(true)

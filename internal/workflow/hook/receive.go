@@ -52,12 +52,12 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	if err := json.Unmarshal(row.Verification, &v); err != nil {
 		return run.Triggered{}, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
-	secret, err := s.secret(key, row.Sealed)
+	known, err := s.secrets(key, row.Sealed, row.SealedPrevious)
 	if err != nil {
 		return run.Triggered{}, err
 	}
 	ctx = postgres.Scope(ctx, row.WorkspaceID)
-	if reason := verify(v, secret, d.Header, d.Body, row.Now); reason != "" {
+	if reason := verify(v, known, d.Header, d.Body, row.Now); reason != "" {
 		s.failures.Count(source)
 		s.recordRefusal(ctx, key, reason)
 		return run.Triggered{}, errInvalidSignature
@@ -68,7 +68,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 		}
 		return run.Triggered{}, err
 	}
-	r := reading{verification: v, headers: row.Headers, secrets: []string{secret}}
+	r := reading{verification: v, headers: row.Headers, secrets: known.all()}
 	if row.SealedToken != nil {
 		token, err := s.Keyring.Open(row.SealedToken, TokenAt(key.WorkspaceID, key.ID))
 		if err != nil {
@@ -118,11 +118,11 @@ func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetBy
 		return run.Triggered{}, &fault.Error{Code: fault.Conflict, Reason: "hook_paused", Message: "This hook is paused."}
 	}
 	if v := r.verification; v.DeliveryHeader != nil {
-		ids := d.Header.Values(*v.DeliveryHeader)
+		ids := deliveryIDs(v, d.Header)
 		if len(ids) != 1 || ids[0] == "" {
 			return run.Triggered{}, fault.InvalidAt("/header/"+*v.DeliveryHeader, "must be sent exactly once, with the ID of the delivery")
 		}
-		p.Once = delivery{key: key, marks: deliveryMarks(v, ids[0], d.Body)}
+		p.Once = delivery{key: key, marks: deliveryMarks(v, ids[0], d)}
 	}
 	var err error
 	if p.Input, err = r.runInput(d); err != nil {
@@ -180,14 +180,14 @@ func (s *Service) store(ctx context.Context, p db.HookRecordDeliveryParams) bool
 }
 
 // deliveryMarks returns the digests by which a repeated delivery is recognized: one of its ID and,
-// if the signature does not cover the ID, one of its body. Without the second digest, an attacker
-// could replay a captured delivery with a different ID. A hook can be configured to accept such
-// replays.
-func deliveryMarks(v api.Verification, id string, body []byte) [][]byte {
+// if the signature does not cover the ID, one of what it covers. Without the second digest, an
+// attacker could replay a captured delivery with a different ID. A hook can be configured to accept
+// such replays.
+func deliveryMarks(v api.Verification, id string, d Delivery) [][]byte {
 	named := sha256.Sum256([]byte(id))
 	all := [][]byte{named[:]}
-	if v.Scheme != api.VerificationSchemeStandardWebhooks && v.AcceptRepeatedBodies == nil {
-		signed := sha256.Sum256(append([]byte("\x00body "), body...)) // no header contains a NUL
+	if !signsID(v) && v.AcceptRepeatedBodies == nil {
+		signed := sha256.Sum256(append([]byte("\x00body "), signedBytes(v, d.Header, d.Body)...)) // no header contains a NUL
 		all = append(all, signed[:])
 	}
 	return all
