@@ -28,6 +28,7 @@ var deliveryCases = []Case{
 	{Part: "D8.15.hooks, C.ON_WEBHOOK", Name: "hooks/200 what a run is given of a delivery", Run: deliveriesGiven},
 	{Part: "D8.15.hooks, C.ON_WEBHOOK", Name: "hooks/200 what cannot be stored is replaced", Run: deliveriesReplaced},
 	{Part: "D8.15.hooks, C.ON_WEBHOOK", Name: "hooks/200, 400, 415 forms, the query and listed headers", Run: deliveriesOfForms},
+	{Part: "D8.15.verified, D8.15.hooks", Name: "hooks/200, 400, 401 presets, timestamps, two secrets and tokens", Run: deliveriesOfPresets},
 	{Part: "D8.15.verified, D1.2.404", Name: "hooks/401, 404 what is not signed, and what is nowhere", Run: deliveriesRefused},
 	{Part: "D8.15.hooks, D1.1.size", Name: "hooks/400, 406, 413, 415 the form of a delivery", Run: deliveryForm},
 	{Part: "D8.15.hooks, D8.7.conflict", Name: "hooks/409 a hook or a workflow that begins nothing now", Run: deliveryConflicts},

@@ -1,8 +1,12 @@
 package conformance
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
@@ -54,5 +58,53 @@ func deliveriesOfForms(t *probe.Trial) {
 	for _, name := range []string{"Authorization", "Cookie", "X-Hub-Signature-256"} {
 		p := t.Problem(t.Do(probe.Request{Method: http.MethodPut, Path: hookPath(id), Body: t.JSON(object{"headers": []string{name}})}), http.StatusBadRequest, "INVALID_INPUT")
 		t.Equal("pointers", probe.Pointers(p), []string{"/headers/0"})
+	}
+}
+
+// deliveriesOfPresets sends deliveries as Stripe and Slack sign them, with both secrets of a hook, and
+// a fixed token. The owner sees why others are rejected.
+func deliveriesOfPresets(t *probe.Trial) {
+	const before = "the-secret-before-the-rotation-32"
+	hook := hooked(t, object{"preset": "stripe", "secret": hookSecret, "previousSecret": before, "toleranceSeconds": 600})
+	id, v := hook.ID.String(), hook.Verification
+	t.Check(v.Preset != nil && *v.Preset == "stripe" && v.Scheme == "timestampedHmac" && v.SignedText != nil && *v.SignedText == "{timestamp}.{body}", "%s", t.JSON(hook))
+	t.Check(v.Element != nil && *v.Element == "v1" && v.TimestampElement != nil && *v.TimestampElement == "t" && v.ToleranceSeconds != nil && *v.ToleranceSeconds == 600, "%s", t.JSON(hook))
+	t.Check(v.HasPreviousSecret != nil && *v.HasPreviousSecret && !strings.Contains(string(t.JSON(hook)), before), "%s", t.JSON(hook))
+	stripe := func(secret string, at time.Time) probe.Request {
+		body, seconds := []byte(`{"id":"`+unique()+`"}`), strconv.FormatInt(at.Unix(), 10)
+		proof := hex.EncodeToString(mac(sha256.New, secret, []byte(seconds+"."+string(body))))
+		return probe.Request{Method: http.MethodPost, Path: hook.Path, Body: body, Unsigned: true, Header: http.Header{
+			"Content-Type": {"application/json"}, "Stripe-Signature": {"t=" + seconds + ",v1=" + strings.Repeat("0", 64) + ",v1=" + proof},
+		}}
+	}
+	taken(t, stripe(hookSecret, time.Now()))
+	taken(t, stripe(before, time.Now().Add(-time.Minute)))
+	t.Problem(t.Do(stripe(hookSecret, time.Now().Add(-11*time.Minute))), http.StatusUnauthorized, "UNAUTHORIZED")
+	shown := getHook(t, id)
+	t.Check(shown.Refusals != nil && len(*shown.Refusals) == 1 && (*shown.Refusals)[0].Reason == "timestamp_expired" && (*shown.Refusals)[0].Count == 1, "%s", t.JSON(shown))
+	kept := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"preset": "stripe", "previousSecret": ""}}))
+	t.Check(kept.Verification.HasPreviousSecret == nil, "%s", t.JSON(kept))
+	t.Problem(t.Do(stripe(before, time.Now())), http.StatusUnauthorized, "UNAUTHORIZED")
+	taken(t, stripe(hookSecret, time.Now()))
+
+	described := hooked(t, object{
+		"scheme": "timestampedHmac", "secret": hex.EncodeToString([]byte(hookSecret)), "secretEncoding": "hex", "header": "X-Mac", "algorithm": "sha384", "encoding": "base64url",
+		"signedText": "{id}:{timestamp}:{body}", "timestampHeader": "X-Time", "idHeader": "X-Id",
+	}).Verification
+	t.Check(described.SecretEncoding != nil && *described.SecretEncoding == "hex" && described.TimestampHeader != nil && *described.TimestampHeader == "X-Time" && described.IDHeader != nil && *described.IDHeader == "X-Id", "%s", t.JSON(described))
+
+	token := hooked(t, object{"scheme": "token", "secret": hookSecret})
+	request := probe.Request{Method: http.MethodPost, Path: token.Path, Body: []byte(`{}`), Unsigned: true, Header: http.Header{"Authorization": {"Bearer " + hookSecret}}}
+	t.Equal("the token in the run", givenTo(t, taken(t, request)).Headers["authorization"], "")
+	workflow := hook.WorkflowID.String()
+	for pointer, verification := range map[string]object{
+		"/verification/signedText":       {"scheme": "timestampedHmac", "secret": hookSecret, "header": "X-Mac", "signedText": "{timestamp}"},
+		"/verification/toleranceSeconds": {"preset": "github", "secret": hookSecret, "toleranceSeconds": 60},
+		"/verification/header":           {"preset": "slack", "secret": hookSecret, "header": "X-Mac"},
+		"/verification/previousSecret":   {"preset": "slack", "secret": hookSecret, "previousSecret": []string{"one-secret", "a-third-secret"}},
+		"/verification/preset":           {"preset": "twilio", "secret": hookSecret},
+	} {
+		p := t.Problem(t.Post(hooks, object{"workflowId": workflow, "verification": verification}), http.StatusBadRequest, "INVALID_INPUT")
+		t.Equal("pointers", probe.Pointers(p), []string{pointer})
 	}
 }

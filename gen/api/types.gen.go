@@ -2082,7 +2082,7 @@ type Hook struct {
 
 	// Refusals The last rejections that the hook has recorded, newest first, with the limits of `lastRefusedAt`. Consecutive
 	// rejections for the same reason are one entry. Absent in lists.
-	Refusals []HookRefusal `json:"refusals,omitempty"`
+	Refusals *HookRefusals `json:"refusals,omitempty"`
 
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
@@ -2147,6 +2147,10 @@ type HookRefusal struct {
 	// Examples: invalid_signature
 	Reason string `json:"reason"`
 }
+
+// HookRefusals The last rejections that the hook has recorded, newest first, with the limits of `lastRefusedAt`. Consecutive
+// rejections for the same reason are one entry. Absent in lists.
+type HookRefusals = []HookRefusal
 
 // HookWarning A warning about a hook.
 type HookWarning struct {

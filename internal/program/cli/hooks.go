@@ -44,27 +44,37 @@ func (c *hooksList) Run(s caller) error {
 
 // verified has the flags for how deliveries are authenticated.
 type verified struct {
+	Preset           string `default:"" enum:",stripe,slack,github,shopify,standardWebhooks" xor:"scheme" placeholder:"NAME" help:"Sender whose signatures are known: stripe, slack, github, shopify or standardWebhooks."`
 	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
 	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
-	Algorithm        string `default:"" enum:",sha256,sha512" placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
-	Encoding         string `default:"" enum:",hex,base64" placeholder:"NAME" help:"Encoding of the HMAC, hex or base64 (hex)."`
+	Algorithm        string `default:"" enum:",sha1,sha256,sha384,sha512" placeholder:"NAME" help:"Hash function of the HMAC: sha1, sha256, sha384 or sha512 (sha256)."`
+	Encoding         string `default:"" enum:",hex,base64,base64url" placeholder:"NAME" help:"Encoding of the HMAC: hex, base64 or base64url (hex)."`
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
 	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID even if its body was received before. Anyone who captured a delivery can then send it again with another ID. Needs --delivery-header."`
 	VerifyTokenFile  string `name:"verify-token-file" placeholder:"FILE" help:"File with the token by which the sender verifies the address (hub.verify_token). An empty file removes the token."`
 	FormField        string `name:"form-field" placeholder:"NAME" help:"Field of a form that contains the JSON of the delivery, such as payload."`
+	PreviousFile     string `name:"previous-secret-file" placeholder:"FILE" help:"File with the previous secret, which is accepted as well. An empty file removes it."`
 	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Verify deliveries by Standard Webhooks."`
 }
 
+// given reports whether the flags describe a verification.
+func (c verified) given() bool { return c.Preset != "" || c.Header != "" || c.StandardWebhooks }
+
 // check rejects flags that need others.
 func (c verified) check() error {
-	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
-		return usage("--prefix, --algorithm, --encoding and --delivery-header need --header")
+	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "") {
+		return usage("--prefix, --algorithm and --encoding need --header")
 	}
-	if c.AcceptRepeated && c.DeliveryHeader == "" {
-		return usage("--accept-repeated-bodies needs --delivery-header")
+	if c.DeliveryHeader != "" && c.Header == "" && c.Preset == "" {
+		return usage("--delivery-header needs --header or --preset")
 	}
-	if c.FormField != "" && c.Header == "" && !c.StandardWebhooks {
-		return usage("--form-field needs --header or --standard-webhooks")
+	if c.AcceptRepeated && c.DeliveryHeader == "" && c.Preset == "" {
+		return usage("--accept-repeated-bodies needs --delivery-header or --preset")
+	}
+	for flag, value := range map[string]string{"--form-field": c.FormField, "--previous-secret-file": c.PreviousFile} {
+		if value != "" && !c.given() {
+			return usage("%s needs --preset, --header or --standard-webhooks", flag)
+		}
 	}
 	if c.VerifyTokenFile != "" && c.Header == "" && !c.StandardWebhooks {
 		return usage("--verify-token-file needs --header or --standard-webhooks")
@@ -94,7 +104,7 @@ func (c *hooksCreate) Run(s caller) error {
 	if request.WorkflowID, err = s.workflow(c.Workflow); err != nil {
 		return err
 	}
-	if c.Header != "" || c.StandardWebhooks {
+	if c.given() {
 		secret, err := hookSecret(s.session)
 		if err != nil {
 			return err
@@ -135,7 +145,7 @@ func (s caller) printHook(raw []byte, err error) error {
 		if err != nil {
 			return err
 		}
-		return s.drawNamed(out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Scheme=verification.scheme", "Header=verification.header",
+		return s.drawNamed(out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Preset=verification.preset", "Scheme=verification.scheme", "Header=verification.header",
 			"Prefix=verification.prefix", "Algorithm=verification.algorithm", "Encoding=verification.encoding", "Delivery header=verification.deliveryHeader",
 			"Last delivery=lastAt", "Last run=lastRunId", "Last rejected=lastRefusedAt", "Reason=lastRefusal", "Rejected=refusalCount", "ID=id")
 	})
@@ -158,21 +168,39 @@ func hookSecret(s *session) (string, error) {
 // verification returns how deliveries are authenticated, according to the flags. Without a secret,
 // a hook keeps its own.
 func (c verified) verification(secret *string) (*api.NewVerification, error) {
-	var token *string
-	if c.VerifyTokenFile != "" {
-		raw, err := os.ReadFile(c.VerifyTokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the verify token: %w", err)
-		}
-		token = new(withoutLineEnd(raw))
+	token, err := fileContent(c.VerifyTokenFile, "verify token")
+	if err != nil {
+		return nil, err
+	}
+	previous, err := fileContent(c.PreviousFile, "previous secret")
+	if err != nil {
+		return nil, err
+	}
+	if c.Preset != "" {
+		return &api.NewVerification{
+			Preset: new(api.VerificationPreset(c.Preset)), Secret: secret, PreviousSecret: previous, DeliveryHeader: optional(c.DeliveryHeader),
+			AcceptRepeatedBodies: optional(c.AcceptRepeated), FormField: optional(c.FormField),
+		}, nil
 	}
 	if c.StandardWebhooks {
-		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret, VerifyToken: token, FormField: optional(c.FormField)}, nil
+		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret, PreviousSecret: previous, VerifyToken: token, FormField: optional(c.FormField)}, nil
 	}
 	return &api.NewVerification{
-		Secret: secret, VerifyToken: token, Header: optional(c.Header), Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
+		Secret: secret, PreviousSecret: previous, VerifyToken: token, Header: optional(c.Header), Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
 		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)), AcceptRepeatedBodies: optional(c.AcceptRepeated), FormField: optional(c.FormField),
 	}, nil
+}
+
+// fileContent returns the text of a file without its line end, or nil without a file.
+func fileContent(path, what string) (*string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the %s: %w", what, err)
+	}
+	return new(withoutLineEnd(raw)), nil
 }
 
 // oneHook is a command on one hook.
@@ -227,14 +255,14 @@ func (c *hooksUpdate) Run(s caller) error {
 	if len(c.ShowHeader) > 0 {
 		request.Headers = &c.ShowHeader
 	}
-	verifies := c.Header != "" || c.StandardWebhooks
+	verifies := c.given()
 	if err := c.check(); err != nil {
 		return err
 	}
 	var secret *string
 	switch {
 	case c.NewSecret && !verifies:
-		return usage("--new-secret needs --header or --standard-webhooks")
+		return usage("--new-secret needs --preset, --header or --standard-webhooks")
 	case c.NewSecret:
 		text, err := hookSecret(s.session)
 		if err != nil {
@@ -242,7 +270,7 @@ func (c *hooksUpdate) Run(s caller) error {
 		}
 		secret = &text
 	case !verifies && c.Name == "" && request.Headers == nil:
-		return usage("nothing to update: set --name, --show-header, --header or --standard-webhooks")
+		return usage("nothing to update: set --name, --show-header, --preset, --header or --standard-webhooks")
 	}
 	if verifies {
 		var err error

@@ -228,7 +228,7 @@ func TestFaultsOfAVerificationHavePointers(t *testing.T) {
 		"a tolerance of GitHub":        {api.NewVerification{Preset: new(api.VerificationPresetGithub), ToleranceSeconds: new(60)}, "toleranceSeconds"},
 		"a header over a preset":       {api.NewVerification{Preset: new(api.VerificationPresetStripe), Header: new("X-Mac")}, "header"},
 		"a scheme over a preset":       {api.NewVerification{Preset: new(api.VerificationPresetStripe), Scheme: new(api.VerificationSchemeHmac)}, "scheme"},
-		"a text of hmac":               {api.NewVerification{Header: new("X-Mac"), SignedText: new("{body}")}, "signedText"},
+		"signedText of hmac":           {api.NewVerification{Header: new("X-Mac"), SignedText: new("{body}")}, "signedText"},
 		"an algorithm of a token":      {api.NewVerification{Scheme: new(api.VerificationSchemeToken), Algorithm: new(api.VerificationAlgorithmSha1)}, "algorithm"},
 		"a short previous secret":      {api.NewVerification{Header: new("X-Mac"), PreviousSecret: new("short")}, "previousSecret"},
 		"a variable":                   {api.NewVerification{Header: new("X-Mac"), PreviousSecret: new("{{env.OLD_SECRET}}")}, "previousSecret"},

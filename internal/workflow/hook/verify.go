@@ -91,7 +91,7 @@ func signedBytes(v api.Verification, header http.Header, body []byte) []byte {
 	}
 	text, _, err := senderOf(v, 0).SignedText(header.Values, body)
 	if err != nil {
-		return body // verified deliveries have a text
+		return body // a verified delivery has signed bytes
 	}
 	return text
 }

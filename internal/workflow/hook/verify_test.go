@@ -34,7 +34,7 @@ func made(t *testing.T, given api.NewVerification) api.Verification {
 	return v
 }
 
-// digest returns the HMAC of a text with the secret as its key.
+// digest returns the HMAC of these bytes with the secret as its key.
 func digest(algorithm func() hash.Hash, secret string, text []byte) []byte {
 	mac := hmac.New(algorithm, []byte(secret))
 	mac.Write(text)
