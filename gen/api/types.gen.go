@@ -4397,7 +4397,7 @@ type VerificationSecretEncoding string
 // schemes with a timestamp: 300.
 //
 // Examples: 300
-type VerificationTolerance = int
+type VerificationTolerance = int32
 
 // Workflow A version of a workflow.
 type Workflow struct {

@@ -134,7 +134,7 @@ func unpacked(coding string, body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// decode returns a body in UTF-8. JSON has no charset of its own, so an unknown one has no effect
+// decode returns a body in UTF-8. JSON is UTF-8 by its specification, so an unknown charset has no effect
 // there.
 func decode(contentType string, body []byte) ([]byte, error) {
 	if label := content.UnknownCharset(contentType); label != "" && !content.IsJSON(contentType) {

@@ -16,7 +16,7 @@ import (
 )
 
 // defaultTolerance is how many seconds a timestamp may differ from the clock.
-const defaultTolerance = 300
+const defaultTolerance int32 = 300
 
 // minSecret is the length of the shortest previous secret, in characters. The schema has it for
 // the secret.

@@ -222,10 +222,10 @@ func TestFaultsOfAVerificationHavePointers(t *testing.T) {
 		"an ID that is not signed":  {timed(func(v *api.NewVerification) { v.IDHeader = new("X-Id") }), "idHeader"},
 		"a time that is not signed": {timed(func(v *api.NewVerification) { v.SignedText = new("v0:{body}") }), "timestampHeader"},
 		"a tolerance without a time": {timed(func(v *api.NewVerification) {
-			v.SignedText, v.TimestampHeader, v.ToleranceSeconds = new("v0:{body}"), nil, new(60)
+			v.SignedText, v.TimestampHeader, v.ToleranceSeconds = new("v0:{body}"), nil, new(int32(60))
 		}), "toleranceSeconds"},
-		"a tolerance of hmac":          {api.NewVerification{Header: new("X-Mac"), ToleranceSeconds: new(60)}, "toleranceSeconds"},
-		"a tolerance of GitHub":        {api.NewVerification{Preset: new(api.VerificationPresetGithub), ToleranceSeconds: new(60)}, "toleranceSeconds"},
+		"a tolerance of hmac":          {api.NewVerification{Header: new("X-Mac"), ToleranceSeconds: new(int32(60))}, "toleranceSeconds"},
+		"a tolerance of GitHub":        {api.NewVerification{Preset: new(api.VerificationPresetGithub), ToleranceSeconds: new(int32(60))}, "toleranceSeconds"},
 		"a header over a preset":       {api.NewVerification{Preset: new(api.VerificationPresetStripe), Header: new("X-Mac")}, "header"},
 		"a scheme over a preset":       {api.NewVerification{Preset: new(api.VerificationPresetStripe), Scheme: new(api.VerificationSchemeHmac)}, "scheme"},
 		"signedText of hmac":           {api.NewVerification{Header: new("X-Mac"), SignedText: new("{body}")}, "signedText"},
