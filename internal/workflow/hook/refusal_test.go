@@ -109,7 +109,7 @@ func TestHookKeepsItsLastRefusals(t *testing.T) {
 			t.Fatalf("%d rows, %v", n, err)
 		}
 		shown, err := b.Get(b.ctx, notify.Key{WorkspaceID: b.workspace, ID: b.id}, unrestricted{})
-		if err != nil || shown.Refusals == nil || (*shown.Refusals)[0].Reason != reason || (*shown.Refusals)[0].At != *shown.LastRefusedAt {
+		if err != nil || shown.Refusals == nil || (*shown.Refusals)[0].Reason != reason || fmt.Sprint((*shown.Refusals)[0].At) != fmt.Sprint(*shown.LastRefusedAt) {
 			t.Fatalf("%+v, %v", shown.Refusals, err)
 		}
 		if got := *shown.Refusals; len(got) == 2 && (got[1].Reason != "hook_paused" || got[1].Count != 2) || len(got) > 20 {
