@@ -44,7 +44,7 @@ func (c *hooksList) Run(s caller) error {
 
 // verified has the flags for how deliveries are authenticated.
 type verified struct {
-	Preset           string `default:"" enum:",stripe,slack,github,shopify,standardWebhooks" xor:"scheme" placeholder:"NAME" help:"Sender whose signatures are known: stripe, slack, github, shopify or standardWebhooks."`
+	Preset           string `default:"" enum:",stripe,slack,github,shopify,standardWebhooks" placeholder:"NAME" help:"Sender whose signatures are known: stripe, slack, github, shopify or standardWebhooks."`
 	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
 	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
 	Algorithm        string `default:"" enum:",sha1,sha256,sha384,sha512" placeholder:"NAME" help:"Hash function of the HMAC: sha1, sha256, sha384 or sha512 (sha256)."`
@@ -62,6 +62,9 @@ func (c verified) given() bool { return c.Preset != "" || c.Header != "" || c.St
 
 // check rejects flags that need others.
 func (c verified) check() error {
+	if c.Preset != "" && (c.Header != "" || c.StandardWebhooks) {
+		return usage("--preset can't be used with --header or --standard-webhooks")
+	}
 	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "") {
 		return usage("--prefix, --algorithm and --encoding need --header")
 	}
