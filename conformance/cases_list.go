@@ -205,8 +205,12 @@ func listStable(t *probe.Trial) {
 // listKinds uses the second workspace, in which no other case creates executions, so that its own
 // executions are on the first page.
 func listKinds(t *probe.Trial) {
-	receiver := t.Receiver(secret, probe.Reply{Status: 410})
-	made := map[string]probe.Call{"completed": called(probe.RandomUUID(), receiver, secret), "failed": probe.Fetch(t.Upstream(answering(503)))}
+	receiver, hold := t.Receiver(secret, probe.Reply{Status: 410}), make(chan struct{})
+	defer close(hold)
+	closing := t.Receiver("", probe.Reply{Close: true}, probe.Reply{Status: 204, Hold: hold})
+	made := map[string]probe.Call{
+		"completed": called(probe.RandomUUID(), receiver, secret), "failed": probe.Fetch(t.Upstream(answering(503))), "closed": called(probe.RandomUUID(), closing, ""),
+	}
 	ids := map[string]string{}
 	as := probe.Signing{As: t.Target().Foreign}
 	for name, call := range made {
@@ -214,6 +218,7 @@ func listKinds(t *probe.Trial) {
 		ids[name] = probe.Decode[api.ComponentExecution](t, answer).ID.String()
 	}
 	receiver.Next()
+	closing.Next()
 	found := map[string]api.ComponentExecution{}
 	t.Until("the list shows the attempt", 20*time.Second, func() bool {
 		page := probe.Decode[api.ComponentExecutionPage](t, t.Do(probe.Request{Path: probe.Executions + "?limit=100", Sign: as}))
@@ -225,9 +230,11 @@ func listKinds(t *probe.Trial) {
 				}
 			}
 		}
-		return found["completed"].Callback.AttemptCount == 1 && len(found) == 2
+		return found["completed"].Callback.AttemptCount == 1 && found["closed"].Callback.AttemptCount == 1 && len(found) == 3
 	})
 	completedUUID(t, found["completed"])
 	upstreamFailure(t, found["failed"], 1)
 	t.Equal("lastError.class", callbackError(t, found["completed"].Callback.LastError).Class, "status")
+	fault := callbackError(t, found["closed"].Callback.LastError)
+	t.Check(fault.Class == "connection" && fault.Reason != nil && *fault.Reason == "unanswered", "lastError %s", found["closed"].Callback.LastError)
 }

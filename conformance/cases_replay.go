@@ -159,21 +159,30 @@ func replayUnfinished(t *probe.Trial) {
 }
 
 func replayRecord(t *probe.Trial) {
+	failedDelivery(t, probe.Reply{Status: 410}, func(fault api.CallbackError) bool {
+		return fault.Class == "status" && fault.HTTPStatus != nil && *fault.HTTPStatus == 410 && fault.Message != ""
+	})
+	failedDelivery(t, probe.Reply{Close: true}, func(fault api.CallbackError) bool {
+		return fault.Class == "connection" && fault.Reason != nil && *fault.Reason != "" && fault.HTTPStatus == nil
+	})
+}
+
+// failedDelivery checks the records of an execution whose first delivery failed.
+func failedDelivery(t *probe.Trial, first probe.Reply, as func(api.CallbackError) bool) {
 	hold := make(chan struct{})
-	receiver := t.Receiver("", probe.Reply{Status: 410}, probe.Reply{Status: 204, Hold: hold})
+	receiver := t.Receiver("", first, probe.Reply{Status: 204, Hold: hold})
 	key := http.Header{"Idempotency-Key": {unique()}}
 	request := probe.Request{Method: http.MethodPost, Path: probe.Components, Header: key, Body: t.JSON(called(probe.RandomUUID(), receiver, ""))}
 	id := probe.Decode[api.ComponentExecution](t, t.Do(request)).ID.String()
 	receiver.Next()
 	attempted(t, id, 1)
+	t.Check(as(callbackError(t, attempts(t, id).Data[0].Error)), "the attempt does not have the error")
 	// The delivery of the replay is in flight, so every record still shows the failure.
 	for _, e := range []api.ComponentExecution{
 		replay(t, id, ""), t.Record(id), probe.Decode[api.ComponentExecution](t, t.Do(request)),
 	} {
 		completedUUID(t, e)
-		fault := callbackError(t, e.Callback.LastError)
-		t.Check(fault.Class == "status" && fault.HTTPStatus != nil && *fault.HTTPStatus == 410 && fault.Message != "",
-			"lastError %s", e.Callback.LastError)
+		t.Check(as(callbackError(t, e.Callback.LastError)), "lastError %s", e.Callback.LastError)
 		t.Check(e.Callback.LastAttemptAt != nil && e.Callback.AttemptCount == 1, "callback %s", t.JSON(e.Callback))
 	}
 	close(hold)

@@ -217,7 +217,8 @@ func targets(t *probe.Trial) {
 		"/v1/sdk/components/executions|x", "/v1/sdk/components/executions?a|b", "/v1/sdk/components/executions;x=1",
 		"/v1/sdk/components/executions?", "/v1/sdk/components/ex\xc3\xa4cutions", "/v1/sdk/components/executions?\xc3\xa4",
 		"/v1/sdk/components/executions?a=%zz", "/v1/sdk/components/executions?a=%4", `/v1\sdk\components\executions`,
-		"/v1/sdk/components/executions#x", "/v1/sdk/components/executions?a#b", "http://" + host + "/v1/sdk/components/executions",
+		"/v1/sdk/components/executions#x", "/v1/sdk/components/executions?a#b", "http://user@" + host + "/v1/sdk/components/executions",
+		"ftp://" + host + "/v1/sdk/components/executions", "http://" + host + "/v1/sdk/components/executions/", "http:/v1/sdk/components/executions",
 	} {
 		answers := t.Raw(t.Head(http.MethodGet, target, nil) + "Connection: close\r\n\r\n")
 		t.Check(len(answers) == 1, "%q: %d answers", target, len(answers))
@@ -238,6 +239,9 @@ func targets(t *probe.Trial) {
 	}
 	answers := t.Raw(t.Head(http.MethodGet, probe.Executions+"?limit=3&a=%7C", nil) + "Connection: close\r\n\r\n")
 	t.Check(len(answers) == 1 && answers[0].Status == http.StatusOK, "a canonical target: %v", answers)
+	head := t.Head(http.MethodGet, probe.Executions+"?limit=3", nil)
+	answers = t.Raw(strings.Replace(head, " /", " http://"+host+"/", 1) + "Connection: close\r\n\r\n")
+	t.Check(len(answers) == 1 && answers[0].Status == http.StatusOK, "a target in absolute form, signed from the path on: %v", answers)
 }
 
 func failuresAreClosed(t *probe.Trial) {

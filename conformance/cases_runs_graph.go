@@ -21,6 +21,9 @@ var runGraphCases = []Case{
 	{Part: "D8.4.mismatch", Name: "runs/200 a value that does not fit names both ends", Run: graphMismatch},
 	{Part: "D8.6, C.FAIL", Name: "runs/200 a failure lets siblings finish and starts nothing", Run: graphFailure, Needs: near},
 	{Part: "D8.16", Name: "runs/200 expressions, and what they may cost", Run: graphExpressions},
+	{Part: "D8.17, D8.17.missing", Name: "runs/200 references keep types, become text, and fail without a value", Run: graphReferences},
+	{Part: "D8.17.address", Name: "runs/200 references in an address change neither its origin nor its segments", Run: graphAddresses},
+	{Part: "D8.17.checked", Name: "workflows/422 references that cannot work", Run: graphReferencesChecked},
 	{Part: "D8.5, D8.5.order, D8.5.concurrency, C.FOR_EACH", Name: "runs/200 FOR_EACH several at once, values in order", Run: loopOrder, Needs: near},
 	{Part: "D8.5.failure", Name: "runs/200 FOR_EACH with items that fail", Run: loopFailure},
 	{Part: "D8.5.nested, D8.5.index, D8.5.empty, C.FOR_EACH", Name: "runs/200 FOR_EACH nested, with index, and without items", Run: loopNested},
@@ -236,6 +239,65 @@ func graphExpressions(t *probe.Trial) {
 		id := draw(t, []object{set("bad", "IF", object{"expression": expression})}, []string{"start next bad"}, "start.n bad.n", "start.m bad.m")
 		fault := runError(t, ran(t, id, "FAILED", input).Error)
 		t.Check(string(*fault.ComponentID) == "bad" && fault.Code != "INTERNAL_ERROR", "%s: %+v", expression, fault)
+	}
+}
+
+// refers returns a RESPOND whose input has one string.
+func refers(text string) object {
+	return object{"id": "answer", "module": "RESPOND", "input": object{"v": text, "other": []any{"n is {{ start.n }}"}}}
+}
+
+func graphReferences(t *probe.Trial) {
+	input := object{"n": 7, "name": "Ada", "list": []int{1, 2}, "braces": "{{ start.name }}", "nothing": nil}
+	for text, want := range map[string]string{
+		"{{ start.n }}": `7`, "{{start.list}}": `[1,2]`, "{{ start.list[1] }}": `2`, "{{ start.n * 2 }}": `14`, "{{ start.nothing }}": `null`,
+		"Dear {{ start.name }}: {{start.n}} {{start.list}}": `"Dear Ada: 7 [1,2]"`, "{{ start.braces }}": `"{{ start.name }}"`, `{{ "{{" }}`: `"{{"`,
+		"{{ start.lost ?? start.gone ?? 'none' }}": `"none"`, "{{ start.lost == nil }}": `true`, "{{ run.trigger }}": `"API"`,
+	} {
+		run := ran(t, draw(t, []object{refers(text)}, []string{"start next answer"}), "COMPLETED", input)
+		alike(t, "output of "+text, run.Output, json.RawMessage(`{"v":`+want+`,"other":["n is 7"]}`))
+	}
+	left := ran(t, draw(t, []object{refers("{{ start.lost? }}")}, []string{"start next answer"}), "COMPLETED", input)
+	alike(t, "output without the field", left.Output, json.RawMessage(`{"other":["n is 7"]}`))
+	run := ran(t, draw(t, []object{refers("{{ run.id }} at {{ now() }}")}, []string{"start next answer"}), "COMPLETED", input)
+	t.Check(strings.Contains(string(run.Output), `"`+run.ID.String()+` at 2`), "run.id: %s", run.Output)
+	for _, text := range []string{"{{ start.lost }}", "x {{ start.nothing }}", "{{ start.list[9] }}", "{{env.NEVER_SET}}", "{{ env.NEVER_SET }}"} {
+		fault := runError(t, ran(t, draw(t, []object{refers(text)}, []string{"start next answer"}), "FAILED", input).Error)
+		t.Check(fault.Code == "MISSING_VALUE" && strings.Contains(fault.Message, "/input/v"), "%s: %+v", text, fault)
+	}
+}
+
+func graphAddresses(t *probe.Trial) {
+	paths := make(chan string, 1)
+	url := t.Upstream(func(_ http.ResponseWriter, r *http.Request) { paths <- r.RequestURI })
+	call := func(address string) object {
+		return object{"id": "call", "module": "API_CALL", "input": object{}, "config": object{"apiUrl": address, "method": "GET"}}
+	}
+	id := draw(t, []object{call(url + "/users/{{ start.id }}/x?q={{ start.q }}")}, []string{"start next call"})
+	for value, want := range map[string]string{"7": "/users/7/x?q=7", "a/b": "/users/a%2Fb/x?q=a%2Fb", "../up": "/users/..%2Fup/x?q=..%2Fup", "?x=1#": "/users/%3Fx=1%23/x?q=%3Fx%3D1%23", "@evil.example": "/users/@evil.example/x?q=%40evil.example"} {
+		ran(t, id, "COMPLETED", object{"id": value, "q": value})
+		t.Equal("request target", <-paths, want)
+	}
+	for _, value := range []any{"", ".", "..", []int{1}, object{}, []any{}} {
+		fault := runError(t, ran(t, id, "FAILED", object{"id": value, "q": "x"}).Error)
+		t.Equal("code", fault.Code, "INVALID_ADDRESS")
+	}
+	whole := call("{{ start.next }}")
+	whole["config"].(object)["allowedOrigins"] = []string{url}
+	id = draw(t, []object{whole}, []string{"start next call"})
+	ran(t, id, "COMPLETED", object{"next": url + "/page?n=2"})
+	t.Equal("request target", <-paths, "/page?n=2")
+	fault := runError(t, ran(t, id, "FAILED", object{"next": "https://evil.example/"}).Error)
+	t.Equal("code", fault.Code, "ORIGIN_NOT_ALLOWED")
+}
+
+func graphReferencesChecked(t *probe.Trial) {
+	for text, code := range map[string]string{
+		"{{ strat.n }}": "INVALID_REFERENCE", "{{ start.n": "INVALID_REFERENCE", "{{ run.nothing }}": "INVALID_REFERENCE", "{{ answer.v }}": "SELF_EDGE", "{{ start }}": "INVALID_REFERENCE", "x {{ start.n? }}": "INVALID_REFERENCE",
+	} {
+		answer := t.Post("/v1/sdk/workflows", sketch([]object{use("start", "ON_API_CALLED"), refers(text)}, []string{"start next answer"}))
+		fault := t.Problem(answer, http.StatusUnprocessableEntity, "INVALID_INPUT")
+		t.Check(len(fault.Errors) == 1 && fault.Errors[0].Code == code && fault.Errors[0].Pointer == "/components/1/input/v", "%s: %+v", text, fault.Errors)
 	}
 }
 

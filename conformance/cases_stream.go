@@ -21,7 +21,7 @@ var streamCases = []Case{
 	{Part: "3.1.failed, 6.2.close", Name: "SS01 a stream of what is FAILED", Run: streamFailed, Needs: near},
 	{Part: "D4.5.order", Name: "SS01 a stream opened at once", Run: streamAtOnce},
 	{Part: "D4.5.id, D4.5.over", Name: "SS03 a client that has the final event is answered 204", Run: streamOver, Needs: near},
-	{Part: "4.3, D1.2.404", Name: "SS03 400 an invalid Last-Event-ID", Run: streamBadID},
+	{Part: "4.3, D1.2.404, D4.5.over", Name: "SS03 400 an invalid Last-Event-ID", Run: streamBadID},
 	{Part: "D1.8.head", Name: "HEAD answers as GET, without a body", Run: headRequests},
 	{Part: "4.3, D1.2.404", Name: "SS01 404 is JSON, not a stream", Run: streamUnknown},
 	{Part: "D4.5.connect", Name: "SS01 the present state within 200 ms", Run: streamPrompt, Needs: near},
@@ -157,6 +157,8 @@ func streamBadID(t *probe.Trial) {
 	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
 	p := t.Problem(t.Do(probe.Request{Path: probe.Execution(id) + "/stream", Header: http.Header{"Last-Event-Id": {"x"}}}), http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/header/Last-Event-ID"})
+	empty := t.Do(probe.Request{Path: probe.Execution(id) + "/stream", Header: http.Header{"Last-Event-Id": {""}}})
+	t.Equal("status with an empty Last-Event-ID", empty.Status, http.StatusOK)
 }
 
 // headRequests sends HEAD requests for records, lists, streams and unknown resources.

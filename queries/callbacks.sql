@@ -18,16 +18,27 @@ JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_i
 JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state = 'PENDING';
 
--- name: CallbackFreezeMany :exec
--- Freezes the bodies and binds each callback to its delivery job. State moves
--- PENDING -> QUEUED once only.
-UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = i.job_id
-FROM (SELECT
-    unnest(@workspace_ids::uuid[]) AS workspace_id,
-    unnest(@execution_ids::uuid[]) AS execution_id,
-    unnest(@bodies::bytea[])       AS body,
-    unnest(@job_ids::bigint[])     AS job_id) AS i
-WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING';
+-- name: CallbackFreezeMany :many
+-- Freezes the bodies and binds each callback to a new delivery job. State moves PENDING -> QUEUED
+-- once only. The process that freezes a callback attempts it itself if kept is set: then the job is
+-- due after safety_net.
+WITH frozen AS (
+    UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = nextval('river.river_job_id_seq')
+    FROM (SELECT
+        unnest(@workspace_ids::uuid[]) AS workspace_id,
+        unnest(@execution_ids::uuid[]) AS execution_id,
+        unnest(@bodies::bytea[])       AS body,
+        unnest(@kept::boolean[])       AS kept) AS i
+    WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING'
+    RETURNING c.workspace_id, c.execution_id, c.job_id, i.kept
+), jobs AS (
+    INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
+    SELECT f.job_id, 'callback_delivery', @queue::text, jsonb_build_object('workspaceId', f.workspace_id, 'executionId', f.execution_id),
+           (CASE WHEN f.kept THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
+           CASE WHEN f.kept THEN now() + @safety_net::interval ELSE now() END, @max_runs::smallint, 1, '{}', '{}'
+    FROM frozen f
+)
+SELECT f.execution_id, f.job_id::bigint AS job_id FROM frozen f;
 
 -- name: CallbackLoadMany :many
 -- Loads deliveries that still have to be made. wait is the time until the next attempt is due,

@@ -1,6 +1,7 @@
 -- name: ExecutionInsertFinalMany :many
 -- Inserts executions that finished before they were stored, one for each element of the arrays.
--- They have no job, and no worker ever had them. usage is 0 for a failed execution.
+-- They have no job, and no worker ever had them. usage is 0 for a failed execution. The columns are
+-- those of ExecutionFinishMany.
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, job_id, has_callback,
      traceparent, output, error, usage, key_id, key_root_id, created_at, updated_at, finished_at)
@@ -22,7 +23,8 @@ FROM (SELECT
     unnest(@usages::bigint[])         AS usage,
     unnest(@key_ids::uuid[])          AS key_id,
     unnest(@key_root_ids::uuid[])     AS key_root_id) AS i
-RETURNING created_at;
+RETURNING workspace_id, id, epoch, module, status, usage, reserved, job_id, has_callback,
+          run_id, created_at, updated_at;
 
 -- name: ExecutionGetWithoutCallback :one
 -- The record of an execution that has no callback. A statement locks each partition of each table
@@ -202,7 +204,20 @@ WHERE e.run_id = @run_id::uuid AND e.status IN ('CREATED', 'EXECUTING');
 -- name: ExecutionCancelMany :many
 -- Fails executions that no worker has. It skips rows that are locked, or that were started or
 -- released since they were read. The caller has locked the account, so parked executions stay
--- parked.
+-- parked, and their number may be changed. The columns are those of ExecutionFinishMany.
+WITH free AS (
+    SELECT c.workspace_id, c.id, c.parked, i.error
+    FROM component_executions c
+    JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
+                 unnest(@epochs::integer[]) AS epoch, unnest(@errors::text[]) AS error) AS i
+      ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
+    WHERE c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
+    FOR UPDATE OF c SKIP LOCKED
+), unparked AS (
+    UPDATE credit_accounts a SET parked = a.parked - p.parked
+    FROM (SELECT f.workspace_id, count(*) AS parked FROM free f WHERE f.parked GROUP BY f.workspace_id) AS p
+    WHERE a.workspace_id = p.workspace_id
+)
 UPDATE component_executions e SET
     call        = '',
     status      = 'FAILED',
@@ -212,15 +227,10 @@ UPDATE component_executions e SET
     not_before  = NULL,
     updated_at  = GREATEST(e.updated_at, now()),
     finished_at = GREATEST(e.updated_at, now())
-FROM (SELECT c.workspace_id, c.id, c.parked, i.error
-      FROM component_executions c
-      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
-                   unnest(@epochs::integer[]) AS epoch, unnest(@errors::text[]) AS error) AS i
-        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
-      WHERE c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
-      FOR UPDATE OF c SKIP LOCKED) AS free
+FROM free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
-RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, e.run_id, e.created_at, e.updated_at, free.parked AS was_parked;
+RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
+          e.has_callback, e.run_id, e.created_at, e.updated_at;
 
 -- name: ExecutionRequestCancelMany :many
 -- Requests the cancellation of attempts in flight. It skips locked rows.

@@ -182,10 +182,6 @@ WHERE a.workspace_id = ANY (@workspace_ids::uuid[])
        OR a.reserved <> COALESCE(e.reserved, 0) + COALESCE(r.reserved, 0) OR a.live <> COALESCE(e.live, 0) OR a.parked <> COALESCE(e.parked, 0))
 ORDER BY a.workspace_id;
 
--- name: AccountAddParked :exec
--- Adds to the count of parked executions. The caller has locked the account.
-UPDATE credit_accounts SET parked = parked + @count::integer WHERE workspace_id = @workspace_id;
-
 -- name: AccountListWithParked :many
 -- Workspaces with parked or paused executions, in order of their ids. It scans all accounts, one
 -- per workspace. An index on columns that change with most batches would prevent heap-only

@@ -61,6 +61,13 @@ UPDATE workflow_runs SET
     finished_at   = CASE WHEN @final::boolean THEN @at::timestamptz END
 WHERE workspace_id = @workspace_id AND id = @id;
 
+-- name: RunGetAbout :one
+-- What references to a run can read, besides what RunLock returns. metadata is null if the run is not
+-- stored yet.
+SELECT w.name, r.metadata FROM workflows w
+LEFT JOIN workflow_runs r ON r.workspace_id = w.workspace_id AND r.id = @run_id
+WHERE w.workspace_id = @workspace_id AND w.id = @workflow_id;
+
 -- name: RunGetRepeated :one
 -- What a rerun needs of the run that it repeats, which may be a rerun itself.
 SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = @workspace_id AND id = @id;

@@ -78,6 +78,13 @@ SELECT s.iteration FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = ANY (@component_ids::text[])
   AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'FAILED';
 
+-- name: StageListFailures :many
+-- The errors of a component in all iterations with a prefix. They are a range of the key.
+SELECT s.id, s.component_id, s.iteration, s.error FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = @component_id
+  AND s.iteration >= @prefix::integer[] AND s.iteration < (@prefix::integer[] || 2147483647)
+  AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'FAILED';
+
 -- name: StageGetFirstFailed :one
 -- The first failed stage of these components in the iterations with a prefix, in order of
 -- iterations, then of the given components.

@@ -28,6 +28,7 @@ type Reply struct {
 	Header map[string]string
 	Body   string
 	Hold   <-chan struct{} // the response is sent once Hold is closed
+	Close  bool            // the connection is closed without a response
 }
 
 // Delivery is a callback as received.
@@ -116,6 +117,9 @@ func (r *Receiver) receive(w http.ResponseWriter, request *http.Request) {
 		case <-reply.Hold:
 		case <-r.t.ctx.Done():
 		}
+	}
+	if reply.Close {
+		panic(http.ErrAbortHandler)
 	}
 	for name, value := range reply.Header {
 		w.Header().Set(name, value)

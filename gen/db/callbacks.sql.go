@@ -46,33 +46,70 @@ func (q *Queries) CallbackEraseSecrets(ctx context.Context, db DBTX, arg Callbac
 	return result.RowsAffected(), nil
 }
 
-const CallbackFreezeMany = `-- name: CallbackFreezeMany :exec
-UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = i.job_id
-FROM (SELECT
-    unnest($1::uuid[]) AS workspace_id,
-    unnest($2::uuid[]) AS execution_id,
-    unnest($3::bytea[])       AS body,
-    unnest($4::bigint[])     AS job_id) AS i
-WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING'
+const CallbackFreezeMany = `-- name: CallbackFreezeMany :many
+WITH frozen AS (
+    UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = nextval('river.river_job_id_seq')
+    FROM (SELECT
+        unnest($1::uuid[]) AS workspace_id,
+        unnest($2::uuid[]) AS execution_id,
+        unnest($3::bytea[])       AS body,
+        unnest($4::boolean[])       AS kept) AS i
+    WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING'
+    RETURNING c.workspace_id, c.execution_id, c.job_id, i.kept
+), jobs AS (
+    INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
+    SELECT f.job_id, 'callback_delivery', $5::text, jsonb_build_object('workspaceId', f.workspace_id, 'executionId', f.execution_id),
+           (CASE WHEN f.kept THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
+           CASE WHEN f.kept THEN now() + $6::interval ELSE now() END, $7::smallint, 1, '{}', '{}'
+    FROM frozen f
+)
+SELECT f.execution_id, f.job_id::bigint AS job_id FROM frozen f
 `
 
 type CallbackFreezeManyParams struct {
 	WorkspaceIds []uuid.UUID
 	ExecutionIds []uuid.UUID
 	Bodies       [][]byte
-	JobIds       []int64
+	Kept         []bool
+	Queue        string
+	SafetyNet    time.Duration
+	MaxRuns      int16
 }
 
-// Freezes the bodies and binds each callback to its delivery job. State moves
-// PENDING -> QUEUED once only.
-func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackFreezeManyParams) error {
-	_, err := db.Exec(ctx, CallbackFreezeMany,
+type CallbackFreezeManyRow struct {
+	ExecutionID uuid.UUID
+	JobID       int64
+}
+
+// Freezes the bodies and binds each callback to a new delivery job. State moves PENDING -> QUEUED
+// once only. The process that freezes a callback attempts it itself if kept is set: then the job is
+// due after safety_net.
+func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackFreezeManyParams) ([]CallbackFreezeManyRow, error) {
+	rows, err := db.Query(ctx, CallbackFreezeMany,
 		arg.WorkspaceIds,
 		arg.ExecutionIds,
 		arg.Bodies,
-		arg.JobIds,
+		arg.Kept,
+		arg.Queue,
+		arg.SafetyNet,
+		arg.MaxRuns,
 	)
-	return err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CallbackFreezeManyRow{}
+	for rows.Next() {
+		var i CallbackFreezeManyRow
+		if err := rows.Scan(&i.ExecutionID, &i.JobID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const CallbackGet = `-- name: CallbackGet :one

@@ -76,6 +76,19 @@ func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAudi
 }
 
 const ExecutionCancelMany = `-- name: ExecutionCancelMany :many
+WITH free AS (
+    SELECT c.workspace_id, c.id, c.parked, i.error
+    FROM component_executions c
+    JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
+                 unnest($3::integer[]) AS epoch, unnest($4::text[]) AS error) AS i
+      ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
+    WHERE c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
+    FOR UPDATE OF c SKIP LOCKED
+), unparked AS (
+    UPDATE credit_accounts a SET parked = a.parked - p.parked
+    FROM (SELECT f.workspace_id, count(*) AS parked FROM free f WHERE f.parked GROUP BY f.workspace_id) AS p
+    WHERE a.workspace_id = p.workspace_id
+)
 UPDATE component_executions e SET
     call        = '',
     status      = 'FAILED',
@@ -85,15 +98,10 @@ UPDATE component_executions e SET
     not_before  = NULL,
     updated_at  = GREATEST(e.updated_at, now()),
     finished_at = GREATEST(e.updated_at, now())
-FROM (SELECT c.workspace_id, c.id, c.parked, i.error
-      FROM component_executions c
-      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
-                   unnest($3::integer[]) AS epoch, unnest($4::text[]) AS error) AS i
-        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
-      WHERE c.worker_id IS NULL AND c.status IN ('CREATED', 'EXECUTING')
-      FOR UPDATE OF c SKIP LOCKED) AS free
+FROM free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
-RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, e.run_id, e.created_at, e.updated_at, free.parked AS was_parked
+RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
+          e.has_callback, e.run_id, e.created_at, e.updated_at
 `
 
 type ExecutionCancelManyParams struct {
@@ -106,20 +114,21 @@ type ExecutionCancelManyParams struct {
 type ExecutionCancelManyRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
+	Epoch       int32
 	Module      string
 	Status      status.Execution
-	Error       []byte
 	Usage       credit.Amount
+	Reserved    credit.Amount
 	JobID       int64
+	HasCallback bool
 	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	WasParked   bool
 }
 
 // Fails executions that no worker has. It skips rows that are locked, or that were started or
 // released since they were read. The caller has locked the account, so parked executions stay
-// parked.
+// parked, and their number may be changed. The columns are those of ExecutionFinishMany.
 func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg ExecutionCancelManyParams) ([]ExecutionCancelManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionCancelMany,
 		arg.WorkspaceIds,
@@ -137,15 +146,16 @@ func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg Executio
 		if err := rows.Scan(
 			&i.WorkspaceID,
 			&i.ID,
+			&i.Epoch,
 			&i.Module,
 			&i.Status,
-			&i.Error,
 			&i.Usage,
+			&i.Reserved,
 			&i.JobID,
+			&i.HasCallback,
 			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
-			&i.WasParked,
 		); err != nil {
 			return nil, err
 		}
@@ -541,7 +551,8 @@ FROM (SELECT
     unnest($11::bigint[])         AS usage,
     unnest($12::uuid[])          AS key_id,
     unnest($13::uuid[])     AS key_root_id) AS i
-RETURNING created_at
+RETURNING workspace_id, id, epoch, module, status, usage, reserved, job_id, has_callback,
+          run_id, created_at, updated_at
 `
 
 type ExecutionInsertFinalManyParams struct {
@@ -560,9 +571,25 @@ type ExecutionInsertFinalManyParams struct {
 	KeyRootIds   []uuid.UUID
 }
 
+type ExecutionInsertFinalManyRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Epoch       int32
+	Module      string
+	Status      status.Execution
+	Usage       credit.Amount
+	Reserved    credit.Amount
+	JobID       int64
+	HasCallback bool
+	RunID       *uuid.UUID
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
 // Inserts executions that finished before they were stored, one for each element of the arrays.
-// They have no job, and no worker ever had them. usage is 0 for a failed execution.
-func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg ExecutionInsertFinalManyParams) ([]time.Time, error) {
+// They have no job, and no worker ever had them. usage is 0 for a failed execution. The columns are
+// those of ExecutionFinishMany.
+func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg ExecutionInsertFinalManyParams) ([]ExecutionInsertFinalManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionInsertFinalMany,
 		arg.WorkspaceIds,
 		arg.Ids,
@@ -582,13 +609,26 @@ func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg Exe
 		return nil, err
 	}
 	defer rows.Close()
-	items := []time.Time{}
+	items := []ExecutionInsertFinalManyRow{}
 	for rows.Next() {
-		var created_at time.Time
-		if err := rows.Scan(&created_at); err != nil {
+		var i ExecutionInsertFinalManyRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Epoch,
+			&i.Module,
+			&i.Status,
+			&i.Usage,
+			&i.Reserved,
+			&i.JobID,
+			&i.HasCallback,
+			&i.RunID,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, created_at)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -13,21 +13,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-const AccountAddParked = `-- name: AccountAddParked :exec
-UPDATE credit_accounts SET parked = parked + $1::integer WHERE workspace_id = $2
-`
-
-type AccountAddParkedParams struct {
-	Count       int32
-	WorkspaceID uuid.UUID
-}
-
-// Adds to the count of parked executions. The caller has locked the account.
-func (q *Queries) AccountAddParked(ctx context.Context, db DBTX, arg AccountAddParkedParams) error {
-	_, err := db.Exec(ctx, AccountAddParked, arg.Count, arg.WorkspaceID)
-	return err
-}
-
 const AccountAddStored = `-- name: AccountAddStored :exec
 UPDATE credit_accounts SET stored = stored + $1 WHERE workspace_id = $2
 `

@@ -288,6 +288,32 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 	return err
 }
 
+const RunGetAbout = `-- name: RunGetAbout :one
+SELECT w.name, r.metadata FROM workflows w
+LEFT JOIN workflow_runs r ON r.workspace_id = w.workspace_id AND r.id = $1
+WHERE w.workspace_id = $2 AND w.id = $3
+`
+
+type RunGetAboutParams struct {
+	RunID       uuid.UUID
+	WorkspaceID uuid.UUID
+	WorkflowID  uuid.UUID
+}
+
+type RunGetAboutRow struct {
+	Name     string
+	Metadata []byte
+}
+
+// What references to a run can read, besides what RunLock returns. metadata is null if the run is not
+// stored yet.
+func (q *Queries) RunGetAbout(ctx context.Context, db DBTX, arg RunGetAboutParams) (RunGetAboutRow, error) {
+	row := db.QueryRow(ctx, RunGetAbout, arg.RunID, arg.WorkspaceID, arg.WorkflowID)
+	var i RunGetAboutRow
+	err := row.Scan(&i.Name, &i.Metadata)
+	return i, err
+}
+
 const RunGetAncestors = `-- name: RunGetAncestors :one
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth, false AS ending, false AS immediate FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2

@@ -564,6 +564,58 @@ func (q *Queries) StageListFailedIterations(ctx context.Context, db DBTX, arg St
 	return items, nil
 }
 
+const StageListFailures = `-- name: StageListFailures :many
+SELECT s.id, s.component_id, s.iteration, s.error FROM run_stages s
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = $3
+  AND s.iteration >= $4::integer[] AND s.iteration < ($4::integer[] || 2147483647)
+  AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'FAILED'
+`
+
+type StageListFailuresParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ComponentID string
+	Prefix      []int32
+}
+
+type StageListFailuresRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Error       []byte
+}
+
+// The errors of a component in all iterations with a prefix. They are a range of the key.
+func (q *Queries) StageListFailures(ctx context.Context, db DBTX, arg StageListFailuresParams) ([]StageListFailuresRow, error) {
+	rows, err := db.Query(ctx, StageListFailures,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.ComponentID,
+		arg.Prefix,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageListFailuresRow{}
+	for rows.Next() {
+		var i StageListFailuresRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Error,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const StageListForRerun = `-- name: StageListForRerun :many
 SELECT id, component_id, iteration, status, port, item_count, child_run_id FROM run_stages
 WHERE workspace_id = $1 AND run_id = $2

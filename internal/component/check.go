@@ -10,6 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -106,16 +107,18 @@ func (s shape) show(root any) func(at []string, value any) string {
 	}
 }
 
-// notHere is appended to the fault of a string with an environment variable if the string is in
-// a field where variables aren't substituted.
-const notHere = "; environment variables are substituted only in literals of a workflow, not in single calls or in values from connections"
+// notHere is appended to the fault of a string with a reference if the string is in a field where
+// references aren't evaluated.
+const notHere = "; references in double braces are evaluated only in the literals of a workflow, not in single calls or in values"
 
 // detail returns a violation as a fault with a pointer below the given pointer. It returns false if
 // the violation is excused. The pointer shows no secret.
 func (s shape) detail(pointer string, root any, v jsonschema.Violation) (fault.Detail, bool) {
 	text, _ := inside(root, v.At).(string)
-	namesVariable := !v.Presence && envref.In(text)
-	byName := v.Presence || namesVariable && v.Allowed != 0 && !v.Allowed.AllowsText()
+	namesVariable := !v.Presence && reference.In(text)
+	_, anyType := reference.Whole(text)
+	anyType = anyType && !envref.All(text) // a variable is a string, or a number
+	byName := v.Presence || namesVariable && !anyType && v.Allowed != 0 && !v.Allowed.AllowsText()
 	if s.excusedFunc != nil && s.excusedFunc(root, v.At, byName) {
 		return fault.Detail{}, false
 	}

@@ -126,11 +126,11 @@ func TestWhatIsMissingIsDescribedAtAnyDepth(t *testing.T) {
 	}
 }
 
-// A single call treats the name of an environment variable as a plain string. The fault says so.
+// A single call treats a reference as a plain string. The fault says so.
 func TestUnsubstitutedVariableIsExplained(t *testing.T) {
 	for input, told := range map[string]bool{
 		`{"token":"tok_1","size":"{{env.SIZE}}"}`: true, `{"token":"tok_1","size":1,"pair":"{{env.PAIR_}}"}`: true, `{"token":"tok_1","size":1,"mode":"a {{env.MODE}}"}`: true,
-		`{"token":"{{env.TOKEN}}","size":1}`: true, `{"token":"tok_1","size":1,"mode":"{{env.mode}}"}`: false, `{"token":"tok_1","size":1,"mode":"{{MODE}}"}`: false,
+		`{"token":"{{env.TOKEN}}","size":1}`: true, `{"token":"tok_1","size":1,"mode":"{{ start.mode }}"}`: true, `{"token":"tok_1","size":1,"mode":"{MODE}"}`: false,
 	} {
 		f, ok := checked(t).Check("PROBE", json.RawMessage(input), json.RawMessage(`{}`)).(*fault.Error)
 		if !ok || len(f.Details) != 1 || strings.HasSuffix(f.Details[0].Message, notHere) != told {
@@ -260,7 +260,7 @@ func TestUserInfoInAnAddressIsRejected(t *testing.T) {
 		"https://a.test?to=hunter2@b.test":    false,
 	} {
 		input := json.RawMessage(`{"token":"tok_1","size":1,"link":"` + address + `"}`)
-		faults, _ := entry.Review(input, json.RawMessage(`{}`), nil)
+		faults, _ := entry.Review(input, json.RawMessage(`{}`), nil, nil)
 		err := registry.Check("PROBE", input, json.RawMessage(`{}`))
 		if refused := err != nil && strings.Contains(fmt.Sprint(err, err.(*fault.Error).Details), "Authorization"); refused != rejected || len(faults) > 0 != rejected {
 			t.Errorf("%s: %v %v", address, err, faults)

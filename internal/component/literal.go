@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 )
 
 // configurer is implemented by modules with rules for their config that a schema can't express.
@@ -24,17 +24,17 @@ type wholeChecker interface {
 
 // CheckLiterals returns all faults of an incomplete call, with pointers below /input or /config.
 // bound are the inputs, by name or dotted path, that receive their values at run time. Strings with
-// environment variables are incomplete, too: the final value is a string, or possibly a number if
-// the string consists only of a variable.
-func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []fault.Detail {
+// references are incomplete, too: the final value is a string, or possibly of another type if
+// the string consists of one reference. known reports whether a name in an expression starts a path.
+func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string, known func(name string) bool) []fault.Detail {
 	paths := make([][]string, len(bound))
 	for i, path := range bound {
 		paths[i] = strings.Split(path, ".")
 	}
 	details := e.input.later(paths).faults("/input", input)
 	configured := e.config.later(nil).faults("/config", config)
-	if module, ok := e.module.(configurer); ok && len(configured) == 0 {
-		for _, detail := range module.CheckConfig(config) {
+	if len(configured) == 0 {
+		for _, detail := range e.checkConfig(config, known) {
 			detail.Pointer = "/config" + detail.Pointer
 			configured = append(configured, detail)
 		}
@@ -42,8 +42,18 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []f
 	if module, ok := e.module.(wholeChecker); ok && len(details)+len(configured) == 0 {
 		details = module.CheckWhole(input, config, bound)
 	}
-	named := append(envref.Faults("/input", input), envref.Faults("/config", config)...)
-	return slices.Concat(details, configured, named)
+	return slices.Concat(details, configured)
+}
+
+// checkConfig returns the faults of a config that its schema can't express, with pointers into the config.
+func (e *Entry) checkConfig(config json.RawMessage, known func(name string) bool) (details []fault.Detail) {
+	if module, ok := e.module.(configurer); ok {
+		details = module.CheckConfig(config)
+	}
+	if check := e.Flow().Expressions; check != nil {
+		details = append(details, check(config, known)...)
+	}
+	return details
 }
 
 // faults is like check and returns an error of check as a fault, too.
@@ -77,11 +87,11 @@ func hasPrefix(path, with []string) bool {
 	return len(path) >= len(with) && slices.Equal(path[:len(with)], with)
 }
 
-// open reports whether a value contains an environment variable.
+// open reports whether a value contains a reference.
 func open(value any) bool {
 	switch value := value.(type) {
 	case string:
-		return envref.In(value)
+		return reference.In(value)
 	case []any:
 		return slices.ContainsFunc(value, open)
 	case map[string]any:
@@ -149,15 +159,15 @@ func literals(data json.RawMessage, bound []string) (json.RawMessage, error) {
 		}
 		delete(at, steps[len(steps)-1])
 	}
-	return json.Marshal(withoutVariables(fields))
+	return json.Marshal(withoutReferences(fields))
 }
 
-// withoutVariables removes the fields whose strings contain environment variables.
-func withoutVariables(fields map[string]any) map[string]any {
+// withoutReferences removes the fields whose strings contain references.
+func withoutReferences(fields map[string]any) map[string]any {
 	for name, value := range fields {
 		if inner, ok := value.(map[string]any); ok {
-			fields[name] = withoutVariables(inner)
-		} else if open(value) || envref.In(name) {
+			fields[name] = withoutReferences(inner)
+		} else if open(value) || reference.In(name) {
 			delete(fields, name)
 		}
 	}

@@ -51,7 +51,7 @@ func TestLiteralsAreCheckedAsFarAsTheyAreKnown(t *testing.T) {
 		{`{"query":{}}`, `{}`, "token size query.symbol", ""},
 		{`{"size":"x","mode":"no"}`, `{}`, "token size query", `/input/mode must be one of "fast", "slow", got "no"`},
 		{`{"token":"a{{env.T}}","size":"{{env.SIZE}}","mode":"{{env.MODE}}","query":{"symbol":"x","n":"{{env.N}}"},"any":["{{env.A}}"]}`, `{"depth":"{{env.D}}"}`, "", ""},
-		{`{"token":"abcd","size":"{{env}}","query":{"symbol":"x"}}`, `{}`, "", "/input/size must be an integer, got a string"},
+		{`{"token":"abcd","size":"{env}","query":{"symbol":"x"}}`, `{}`, "", "/input/size must be an integer, got a string"},
 		{`{"token":"abcd","size":1,"query":{"symbol":"x"}}`, `{"depth":"odd"}`, "", "/config/depth is odd"},
 		{`{"token":"lone","size":1,"query":{"symbol":"x"}}`, `{}`, "", "/input/token is alone"},
 		{`{"token":"lone","query":{"symbol":"x"}}`, `{}`, "size", ""},
@@ -59,7 +59,7 @@ func TestLiteralsAreCheckedAsFarAsTheyAreKnown(t *testing.T) {
 		{`{"token":"abcd","size":1,"query":{"symbol":"x"}}`, `{"depth":[]}`, "", "/config/depth must be an integer or a string, got an array"},
 	} {
 		var got []string
-		for _, d := range entry.CheckLiterals(json.RawMessage(c.input), json.RawMessage(c.config), strings.Fields(c.bound)) {
+		for _, d := range entry.CheckLiterals(json.RawMessage(c.input), json.RawMessage(c.config), strings.Fields(c.bound), nil) {
 			got = append(got, d.Pointer+" "+d.Message)
 		}
 		if strings.Join(got, "; ") != c.want {

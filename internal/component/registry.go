@@ -47,6 +47,7 @@ type shape struct {
 
 	known     map[string]bool // nil: all fields are passed to the module
 	secrets   []string
+	urls      []string // the paths of URLs
 	addresses []string // the paths of fields that determine the receiver of a call's data
 
 	// excusedFunc reports whether to ignore a fault at a path. byName is true if the fault is
@@ -250,6 +251,7 @@ func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape
 	if s.secrets, err = schema.SecretPaths(); err != nil {
 		return s, err
 	}
+	s.urls = schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" })
 	s.addresses = schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" || s.Format == "age-recipient" })
 	if schema.AdditionalProperties == nil && schema.PatternProperties == nil {
 		s.known = make(map[string]bool, len(schema.Properties))

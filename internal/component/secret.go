@@ -29,6 +29,9 @@ type SecretPaths struct {
 // form of SecretPaths. These fields are URLs and the recipients of encrypted data.
 func (e *Entry) AddressPaths() (input, config []string) { return e.input.addresses, e.config.addresses }
 
+// URLPaths returns the paths of the fields that are URLs, in the form of SecretPaths.
+func (e *Entry) URLPaths() (input, config []string) { return e.input.urls, e.config.urls }
+
 // userInfo returns a fault for each address with a user name or a password, which egress would
 // reject when the component runs.
 func (e *Entry) userInfo(input, config json.RawMessage) (details []fault.Detail) {

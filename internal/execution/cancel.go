@@ -3,14 +3,11 @@ package execution
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -50,44 +47,6 @@ func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (ref
 		return false, fmt.Errorf("read whether the run is ending: %w", err)
 	}
 	return run.Immediate || run.Ending && !waited(row), nil
-}
-
-// waited reports whether row continues an attempt that was sent and waits.
-func waited(row db.ExecutionStartManyRow) bool { return row.Elapsed > 0 }
-
-// checkCanceled sets row.Canceling if the attempt must not run. If the database does not respond,
-// checkCanceled returns false, and the execution is no longer in flight.
-func (r *Runner) checkCanceled(ctx context.Context, row *db.ExecutionStartManyRow) bool {
-	refused, err := r.refused(ctx, *row)
-	if err != nil {
-		r.inflight.remove(row.ID, 0, err)
-		r.log.ErrorContext(ctx, "could not start execution", "execution_id", row.ID, "error", err)
-		return false
-	}
-	row.Canceling = refused
-	return true
-}
-
-// refuse fails an execution whose attempt was started but must not run.
-func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local bool) error {
-	if !row.Continuing {
-		row.Attempt-- // the start counted it
-	}
-	return r.fail(ctx, row, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)), local)
-}
-
-// cutOff returns the failure of an attempt. The outcome is unknown if the request was sent and not
-// answered. If the failure doesn't say what was sent, the outcome is unknown if the attempt was interrupted
-// or the component timed out.
-func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
-	known := run.Err() == nil && failure.Code != component.CodeTimeout
-	if sent := failure.Sent(); sent != "" {
-		known = sent != egress.SentUnknown
-	}
-	if known {
-		return failure
-	}
-	return failure.CutOff(component.Repeat(row.RepeatRule))
 }
 
 // Stop selects which executions of a run are canceled.
@@ -136,7 +95,7 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 	if err != nil {
 		return fmt.Errorf("read executions of a run: %w", err)
 	}
-	var free db.ExecutionCancelManyParams
+	var free []finish
 	var held db.ExecutionRequestCancelManyParams
 	for _, row := range rows {
 		switch {
@@ -144,16 +103,20 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
 			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
 		case !row.Held && (scope == StopAll || !row.Waiting):
-			why, err := errorOf(canceled(row.RepeatRule, !row.OutcomeKnown || row.Waiting), int(row.Attempt))
+			f, err := failed(run.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), canceled(row.RepeatRule, !row.OutcomeKnown || row.Waiting))
 			if err != nil {
 				return err
 			}
-			free.WorkspaceIds = append(free.WorkspaceIds, run.WorkspaceID)
-			free.Ids, free.Epochs, free.Errors = append(free.Ids, row.ID), append(free.Epochs, row.Epoch), append(free.Errors, string(why))
+			free = append(free, f)
 		}
 	}
-	if err := r.cancelFree(ctx, run.WorkspaceID, free); err != nil || len(held.Ids) == 0 {
-		return err
+	if len(free) > 0 {
+		if err := r.finishNow(ctx, func(b *postgres.Batch) *Finishing { return r.queueCancel(ctx, b, free) }); err != nil {
+			return fmt.Errorf("cancel executions: %w", err)
+		}
+	}
+	if len(held.Ids) == 0 {
+		return nil
 	}
 	marked, err := db.New().ExecutionRequestCancelMany(ctx, r.DB, held)
 	if err != nil {
@@ -167,117 +130,17 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 	return nil
 }
 
-// cancelFree fails executions that have no worker.
-func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) error {
-	if len(p.Ids) == 0 {
-		return nil
+// queueCancel is QueueFinish for executions of one workspace that have not started or are paused. It locks
+// the account first, in the same order as the release of parked executions.
+func (r *Runner) queueCancel(ctx context.Context, batch *postgres.Batch, items []finish) *Finishing {
+	f := &Finishing{runner: r, free: true, items: make(map[attemptKey]finish, len(items))}
+	var p db.ExecutionCancelManyParams
+	for _, item := range items {
+		f.keys, f.items[attemptKey{item.key, item.epoch}] = append(f.keys, item.key), item
+		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, item.key.WorkspaceID), append(p.Ids, item.key.ID)
+		p.Epochs, p.Errors = append(p.Epochs, item.epoch), append(p.Errors, string(item.err))
 	}
-	made, err := r.commit(ctx, func(made *followUp) error {
-		var first postgres.Batch
-		_ = db.New().AccountLock(ctx, &first, workspaceID)
-		rows := postgres.Returning[db.ExecutionCancelManyRow](&first, db.ExecutionCancelMany, p)
-		return postgres.InTx(ctx, r.DB, &first, func(tx *postgres.Tx) error { return r.cancelTx(ctx, tx, workspaceID, rows.All(), made) })
-	})
-	if err != nil {
-		return fmt.Errorf("cancel executions: %w", err)
-	}
-	keys := make([]notify.Key, len(made.done))
-	for i, f := range made.done {
-		keys[i] = f.key()
-	}
-	r.afterCommit(ctx, keys, made)
-	return nil
-}
-
-// cancelTx is finishTx for executions that have not started or are paused. Their account was locked
-// first, in the same order as the release of parked executions.
-func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, rows []db.ExecutionCancelManyRow, made *followUp) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	charges := make([]billing.Charge, len(rows))
-	jobs := make([]int64, len(rows))
-	made.done = make([]finished, len(rows))
-	var parked int32
-	for i, row := range rows {
-		charges[i] = billing.Charge{WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Stage: true}
-		jobs[i] = row.JobID
-		made.done[i] = finished{run: row.RunID, row: db.ExecutionGetRow{
-			WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
-			Error: row.Error, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-		}}
-		if row.WasParked {
-			parked++
-		}
-	}
-	if parked > 0 {
-		if err := db.New().AccountAddParked(ctx, tx, db.AccountAddParkedParams{WorkspaceID: workspaceID, Count: -parked}); err != nil {
-			return fmt.Errorf("count parked executions: %w", err)
-		}
-	}
-	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
-	made.left = []vacancy{{workspaceID: workspaceID}}
-	r.queueCharges(ctx, tx.AtCommit(), charges, false, made)
-	return nil
-}
-
-// bounded waits for the turn of an attempt's call, and returns a context that ends with the attempt's
-// time limit. The wait doesn't count. For a stage, the context is also canceled, with cause errCanceled,
-// when the run is canceled with mode immediate. bounded fails only if the context is done.
-func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration, call component.Call) (context.Context, component.Call, context.CancelFunc, error) {
-	if row.TimeoutMs != nil {
-		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
-	}
-	limit -= row.Elapsed
-	if r.CallTimeout > 0 {
-		limit = min(limit, r.CallTimeout)
-	}
-	ctx, cancelFor := context.WithCancelCause(ctx)
-	if row.RunID != nil {
-		go r.watchCancel(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
-	}
-	call, err := r.Modules.Turn(ctx, row.WorkspaceID, row.Module, call)
-	if err != nil {
-		return ctx, call, func() { cancelFor(nil) }, err
-	}
-	ctx, stop := context.WithTimeout(ctx, limit)
-	return ctx, call, func() { stop(); cancelFor(nil) }, nil
-}
-
-// watchCancel cancels an attempt once its row is marked as canceling. It returns when ctx is
-// done.
-func (r *Runner) watchCancel(ctx context.Context, changed *notify.Subscription, cancelFor context.CancelCauseFunc) {
-	defer changed.Close()
-	key := changed.Key()
-	var retry <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed.C():
-		case <-retry:
-		}
-		retry = nil
-		if ctx.Err() != nil {
-			return
-		}
-		canceling, err := r.canceling(ctx, key)
-		if err != nil {
-			retry = time.After(rereadAfter)
-		}
-		if canceling {
-			cancelFor(errCanceled)
-			return
-		}
-	}
-}
-
-// canceling reads whether the attempt is to be canceled. It does not stop when ctx is done:
-// interrupting a query would close the connection and lose its prepared plans.
-func (r *Runner) canceling(ctx context.Context, key notify.Key) (canceling bool, err error) {
-	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
-		canceling, err = db.New().ExecutionIsCanceling(ctx, r.DB, db.ExecutionIsCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-		return err
-	})
-	return canceling, err
+	_ = db.New().AccountLock(ctx, batch, items[0].key.WorkspaceID)
+	f.rows = postgres.Returning[db.ExecutionFinishManyRow](batch, db.ExecutionCancelMany, p)
+	return f
 }

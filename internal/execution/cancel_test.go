@@ -116,6 +116,46 @@ func TestImmediateCancelStopsAttemptsInOtherProcesses(t *testing.T) {
 	b.balanced(t, "after the cancel")
 }
 
+// The outcome of an attempt that was stopped is unknown unless its component says that nothing was sent, or
+// that the answer was complete.
+func TestImmediateCancelOfAnUnsentCallHasAKnownOutcome(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	started := make(chan uuid.UUID, 4)
+	stopped := map[string]any{"NO": "no", "ANSWERED": "answered", "UNKNOWN": "unknown", "SILENT": nil}
+	var modules []component.Module
+	for name, sent := range stopped {
+		modules = append(modules, module{name: name, price: 1, repeat: component.RepeatUnsafe, timeout: time.Minute, run: func(ctx context.Context, call component.Call) (component.Result, error) {
+			started <- call.ExecutionID
+			<-ctx.Done()
+			failed := component.Temporary(component.CodeCanceled, "it was stopped")
+			if sent != nil {
+				failed = failed.With(map[string]any{"sent": sent})
+			}
+			return component.Result{}, failed
+		}})
+	}
+	n := b.start(t, options{slots: 4, workers: 4}, modules...)
+	runID := b.run(t, n, 4)
+	ids := map[string]uuid.UUID{}
+	for name := range stopped {
+		made, _ := b.accept(t, n, 1, execution.Stage{RunID: runID, Module: name})
+		ids[name] = made[0]
+	}
+	for range stopped {
+		waittest.Receive(t, "the attempts to start", started)
+	}
+	if err := n.service.Cancel(t.Context(), b.workspace, runID, execution.StopAll); err != nil {
+		t.Fatal(err)
+	}
+	for name, id := range ids {
+		known := name == "NO" || name == "ANSWERED"
+		if got := b.await(t, n, id); !canceled(got, 1) || (failure(got).Outcome == nil) != known {
+			t.Errorf("%s ended %s with %s", name, got.Status, got.Error)
+		}
+	}
+}
+
 // An execution that is canceled while a lost worker has it fails at its next start.
 func TestACanceledStageIsNotStartedAgain(t *testing.T) {
 	t.Parallel()

@@ -3,21 +3,19 @@ package execution
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
@@ -46,15 +44,6 @@ func (d direct) usage() credit.Amount {
 	return 0
 }
 
-// charge returns what the account is charged. The body of a callback contains a copy of the output.
-func (d direct) charge() billing.Charge {
-	c := billing.Charge{WorkspaceID: d.WorkspaceID, ExecutionID: d.id, Amount: d.usage(), Bytes: int64(len(d.output) + len(d.err))}
-	if d.Callback != nil {
-		c.Bytes *= 2
-	}
-	return c
-}
-
 // runDirectly runs a component that has no effect before anything is written, and then stores the
 // execution in its final state with one commit. It is used if the caller waits for the result.
 // Nothing was acknowledged before the commit, so a crash loses nothing, and the execution is either
@@ -80,8 +69,14 @@ func (s *Service) runDirectly(ctx context.Context, a submission, entry *componen
 	failpoint.Reached(failpoint.AfterEffect)
 	if a.Idempotency == nil {
 		row, err = s.local.directs.Do(ctx, d)
-	} else {
-		row, earlier, err = s.local.storeOnce(ctx, d)
+	} else { // canceling ctx does not interrupt the commit
+		err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
+			var rows []*db.ExecutionGetRow
+			if rows, earlier, err = s.local.storeDirects(ctx, []direct{d}, false); len(rows) > 0 {
+				row = rows[0]
+			}
+			return err
+		})
 	}
 	s.noteAcceptance(err)
 	if billing.Uncovered(err) {
@@ -129,93 +124,67 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 	return err == nil, err
 }
 
-// flushDirects stores direct executions that share a commit. billing.Uncovered reports true for its
-// error if the credits don't cover all of them. If shared is set, it fails with an error for
+// storeDirects stores direct executions in one commit, and returns their rows. billing.Uncovered reports
+// true for its error if the credits don't cover all of them. If shared is set, it fails with an error for
 // billing.Held instead of waiting for an account.
-func (r *Runner) flushDirects(ctx context.Context, items []direct, shared bool) (rows []*db.ExecutionGetRow, err error) {
-	made := &followUp{}
-	var first postgres.Batch
-	at := queueDirects(&first, items)
-	err = postgres.InTx(ctx, r.DB, &first, func(tx *postgres.Tx) (err error) {
-		rows, err = r.storeDirectsTx(ctx, tx, items, at.All(), shared, made)
+//
+// An execution with an Idempotency-Key is stored alone, together with the key. If an earlier request used
+// the key, storeDirects returns no rows and the execution of that request.
+func (r *Runner) storeDirects(ctx context.Context, items []direct, shared bool) (rows []*db.ExecutionGetRow, earlier uuid.UUID, err error) {
+	var first, claimed postgres.Batch
+	a, batch := items[0].submission, &first
+	if a.Idempotency != nil {
+		batch = &claimed // the key is claimed first
+	}
+	f := r.queueDirects(ctx, batch, items)
+	f.shared = shared
+	err = postgres.InTx(ctx, r.DB, &first, func(tx *postgres.Tx) error {
+		id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
+			if err := tx.Send(ctx, &claimed); err != nil {
+				return err
+			}
+			return f.Close(ctx, tx)
+		})
+		if replayed {
+			earlier = id
+		}
 		return err
 	})
 	// The items share the commit, so one of them shows its outcome. While the database can't be reached,
-	// other direct executions wait for the lookup. They couldn't be stored either.
-	if err = resolve(ctx, r.DB, err, items[0].submission, uuid.Nil); err != nil {
-		made.deliveries.Drop()
-		return nil, err
+	// other direct executions wait for the lookup. They couldn't be stored either. If the response to the
+	// commit is lost, the IDs of the delivery jobs are unknown, so the queue makes the deliveries.
+	err = resolve(ctx, r.DB, f.Failed(err), a, earlier)
+	if err != nil || earlier != uuid.Nil {
+		return nil, earlier, err
 	}
-	r.directsStored(ctx, items, made)
-	return rows, nil
-}
-
-// storeOnce stores a direct execution together with its Idempotency-Key. If an earlier request used
-// the key, storeOnce returns the execution of that request. Canceling ctx does not interrupt the
-// commit.
-func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetRow, earlier uuid.UUID, err error) {
-	made := &followUp{}
-	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		err := postgres.InTx(ctx, r.DB, nil, func(tx *postgres.Tx) error {
-			id, replayed, err := d.Idempotency.OnceTx(ctx, tx, d.id, func() error {
-				var batch postgres.Batch
-				at := queueDirects(&batch, []direct{d})
-				if err := tx.Send(ctx, &batch); err != nil {
-					return err
-				}
-				rows, err := r.storeDirectsTx(ctx, tx, []direct{d}, at.All(), false, made)
-				if err == nil {
-					row = rows[0]
-				}
-				return err
-			})
-			if replayed {
-				earlier = id
-			}
-			return err
-		})
-		return resolve(ctx, r.DB, err, d.submission, earlier)
-	})
-	switch {
-	case err != nil:
-		made.deliveries.Drop()
-		return nil, uuid.Nil, err
-	case earlier == uuid.Nil:
-		r.directsStored(ctx, []direct{d}, made)
+	stored := make(map[uuid.UUID]db.ExecutionFinishManyRow, len(items))
+	for _, row := range f.rows.All() {
+		stored[row.ID] = row
 	}
-	return row, earlier, nil
-}
-
-// storeDirectsTx writes what follows the rows that were inserted at the specified times: their
-// callbacks with frozen bodies and delivery jobs, and the postings that charge the accounts. It returns
-// the rows. shared is as in flushDirects.
-func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []direct, at []time.Time, shared bool, made *followUp) (rows []*db.ExecutionGetRow, err error) {
-	for i, d := range items {
-		rows = append(rows, &db.ExecutionGetRow{
-			WorkspaceID: d.WorkspaceID, ID: d.id, Module: d.Module, Status: d.status, Output: d.output, Error: d.err, Usage: d.usage(),
-			CreatedAt: at[i], UpdatedAt: at[i],
-		})
-	}
-	if made.deliveries, err = r.freezeDirects(ctx, tx, items, rows); err != nil {
-		return nil, err
-	}
-	failpoint.Reached(failpoint.InFinish)
-	charges := make([]billing.Charge, len(items))
-	for i, d := range items {
-		charges[i] = d.charge()
-		made.done = append(made.done, finished{row: *rows[i], callback: d.Callback != nil})
-	}
-	if shared {
-		billing.QueueLockShared(ctx, tx.AtCommit(), ownersOf(items, direct.owner))
-	}
-	billing.Books{}.QueueCharge(tx.AtCommit(), charges)
-	return rows, nil
-}
-
-// queueDirects inserts the rows of direct executions, and returns their times.
-func queueDirects(batch *postgres.Batch, items []direct) *postgres.Rows[time.Time] {
-	var p db.ExecutionInsertFinalManyParams
 	for _, d := range items {
+		row := stored[d.id]
+		rows = append(rows, new(f.record(row)))
+		r.Metrics.Submitted(row.Module)
+		r.Metrics.Started(row.Module, 0)
+		outcome := outcomeCompleted
+		if row.Status == status.ExecutionFailed {
+			outcome = outcomeFailed
+		}
+		r.Metrics.Attempted(row.Module, outcome, d.elapsed)
+	}
+	f.Done(ctx)
+	return rows, uuid.Nil, nil
+}
+
+// queueDirects is QueueFinish for direct executions: it inserts their rows and their callbacks. It
+// publishes nothing: the IDs were not returned yet, so nobody can wait for them.
+func (r *Runner) queueDirects(ctx context.Context, batch *postgres.Batch, items []direct) *Finishing {
+	f := &Finishing{runner: r, direct: true, items: make(map[attemptKey]finish, len(items))}
+	var p db.ExecutionInsertFinalManyParams
+	var c db.CallbackInsertManyParams
+	for _, d := range items {
+		key := notify.Key{WorkspaceID: d.WorkspaceID, ID: d.id}
+		f.items[attemptKey{key, 1}] = finish{key: key, output: d.output, err: d.err}
 		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, d.WorkspaceID), append(p.Ids, d.id)
 		p.Modules, p.Repeats = append(p.Modules, d.Module), append(p.Repeats, string(d.repeat))
 		p.Statuses, p.Attempts = append(p.Statuses, string(d.status)), append(p.Attempts, int16(d.Attempts))
@@ -223,47 +192,15 @@ func queueDirects(batch *postgres.Batch, items []direct) *postgres.Rows[time.Tim
 		p.Outputs, p.Errors = append(p.Outputs, string(d.output)), append(p.Errors, string(d.err))
 		p.Usages = append(p.Usages, int64(d.usage()))
 		p.KeyIds, p.KeyRootIds = append(p.KeyIds, d.KeyID), append(p.KeyRootIds, d.KeyRootID)
-	}
-	return postgres.Returning[time.Time](batch, db.ExecutionInsertFinalMany, p)
-}
-
-// freezeDirects inserts the callbacks of direct executions, freezes their bodies and enqueues their
-// deliveries.
-func (r *Runner) freezeDirects(ctx context.Context, tx pgx.Tx, items []direct, rows []*db.ExecutionGetRow) (*callback.Ready, error) {
-	var p db.CallbackInsertManyParams
-	var finals []callback.Final
-	for i, d := range items {
-		if d.Callback == nil {
-			continue
+		if d.Callback != nil {
+			c.WorkspaceIds, c.ExecutionIds = append(c.WorkspaceIds, d.WorkspaceID), append(c.ExecutionIds, d.id)
+			c.Urls, c.Sealed = append(c.Urls, d.Callback.URL), append(c.Sealed, d.callbackSealed)
+			c.Signed, c.HeaderNames = append(c.Signed, d.Callback.Secret != nil), append(c.HeaderNames, strings.Join(d.callbackHeaders, ","))
 		}
-		p.WorkspaceIds, p.ExecutionIds = append(p.WorkspaceIds, d.WorkspaceID), append(p.ExecutionIds, d.id)
-		p.Urls, p.Sealed = append(p.Urls, d.Callback.URL), append(p.Sealed, d.callbackSealed)
-		p.Signed = append(p.Signed, d.Callback.Secret != nil)
-		p.HeaderNames = append(p.HeaderNames, strings.Join(d.callbackHeaders, ","))
-		finals = append(finals, callback.Final(*rows[i]))
 	}
-	if len(finals) == 0 {
-		return nil, nil
+	f.rows = postgres.Returning[db.ExecutionFinishManyRow](batch, db.ExecutionInsertFinalMany, p)
+	if len(c.Urls) > 0 {
+		_ = db.New().CallbackInsertMany(ctx, batch, c)
 	}
-	if err := db.New().CallbackInsertMany(ctx, tx, p); err != nil {
-		return nil, fmt.Errorf("insert callbacks: %w", err)
-	}
-	return r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, finals)
-}
-
-// directsStored does the work that follows the commit of direct executions. It wakes nobody: their IDs
-// were not returned yet, so nobody can wait for them.
-func (r *Runner) directsStored(ctx context.Context, items []direct, made *followUp) {
-	for _, d := range items {
-		r.Metrics.Submitted(d.Module)
-		r.Metrics.Started(d.Module, 0)
-		outcome := outcomeCompleted
-		if d.status == status.ExecutionFailed {
-			outcome = outcomeFailed
-		}
-		r.Metrics.Attempted(d.Module, outcome, d.elapsed)
-	}
-	r.lastProgress.Store(time.Now().UnixNano())
-	failpoint.Reached(failpoint.AfterFinish)
-	r.afterCommit(ctx, nil, made)
+	return f
 }

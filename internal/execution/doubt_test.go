@@ -20,17 +20,18 @@ import (
 func TestACommitInDoubtIsLookedUpOrReportedAsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, tc := range waittest.Chosen(map[string]struct {
-		direct, keyed, down bool
+		direct, keyed, down, callback bool
 	}{
 		"direct":                         {direct: true},
 		"direct, keyed":                  {direct: true, keyed: true},
+		"direct, with a callback":        {direct: true, callback: true},
 		"accepted":                       {},
 		"accepted, keyed":                {keyed: true},
 		"direct, database down":          {direct: true, down: true},
 		"direct, keyed, database down":   {direct: true, keyed: true, down: true},
 		"accepted, database down":        {down: true},
 		"accepted, keyed, database down": {keyed: true, down: true},
-	}, "direct", "accepted, keyed", "direct, keyed, database down", "accepted, database down") {
+	}, "direct", "direct, with a callback", "accepted, keyed", "direct, keyed, database down", "accepted, database down") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
@@ -44,6 +45,9 @@ func TestACommitInDoubtIsLookedUpOrReportedAsUnknown(t *testing.T) {
 			}
 			if tc.keyed {
 				p.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
+			}
+			if tc.callback {
+				p.Callback = &execution.CallbackParams{URL: "https://example.com/"}
 			}
 			loss := acceptance(b.workspace, tc.direct || tc.keyed)
 			loss.Down = tc.down

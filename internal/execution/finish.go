@@ -37,18 +37,6 @@ func (f finish) owner() uuid.UUID { return f.key.WorkspaceID }
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
 
-// complete finishes an execution with an output.
-func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, secret, local bool) error {
-	stored, err := r.sealResult(ctx, outputAt(row.WorkspaceID, row.ID), output, secret)
-	if err != nil {
-		return fmt.Errorf("finish execution: %w", err)
-	}
-	return r.settle(ctx, finish{
-		key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch,
-		status: status.ExecutionCompleted, output: stored, local: local, run: row.RunID,
-	})
-}
-
 // sealResult returns a result in stored form: sealed if it is secret. A secret result must be
 // sealed before it is used elsewhere.
 func (r *Runner) sealResult(ctx context.Context, at vault.Place, result json.RawMessage, secret bool) (stored json.RawMessage, err error) {
@@ -66,24 +54,6 @@ func (r *Runner) sealResult(ctx context.Context, at vault.Place, result json.Raw
 // output stay sealed for that place.
 func outputAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Output}
-}
-
-// stateAt returns the place that the state of a waiting execution is sealed for.
-func stateAt(row db.ExecutionStartManyRow) vault.Place {
-	return vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.State}
-}
-
-// fail finishes an execution with an error and logs its cause.
-func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error, local bool) error {
-	if failure.Err != nil {
-		r.log.WarnContext(ctx, "execution failed", "code", failure.Code, "error", failure.Err)
-	}
-	f, err := failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), failure)
-	if err != nil {
-		return err
-	}
-	f.local, f.run = local, row.RunID
-	return r.settle(ctx, f)
 }
 
 // failed returns the final state of an execution that failed at the specified attempt.
@@ -129,11 +99,9 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 type End struct {
 	ExecutionID uuid.UUID
 
-	runner *Runner
-	finish finish
-	rows   *postgres.Rows[db.ExecutionFinishManyRow]
-	first  map[attemptKey]finish
-	made   followUp
+	runner    *Runner
+	finish    finish
+	finishing *Finishing // nil: nothing is queued
 }
 
 // ErrApart is returned if an execution must finish in a separate transaction from its run.
@@ -142,30 +110,21 @@ var ErrApart = errors.New("the execution must finish apart from its run")
 // Queue makes the execution final. If the row no longer belongs to this worker, the statement
 // changes nothing, and SettleTx returns ErrApart.
 func (e *End) Queue(batch *postgres.Batch) {
-	var p db.ExecutionFinishManyParams
-	p, e.first = finishing([]finish{e.finish})
-	e.rows = postgres.Returning[db.ExecutionFinishManyRow](batch, db.ExecutionFinishMany, p)
+	e.finishing = e.runner.QueueFinish(batch, []finish{e.finish})
 }
 
-// SettleTx does the rest of the finish. It settles the credits with the commit (tx.AtCommit). If stages
-// are accepted in the same transaction, they use the room and the slot; then how is their acceptance.
-// Otherwise how is nil, and parked executions are released.
+// SettleTx does the rest of the finish; see Finishing.Close. If stages are accepted in the same
+// transaction, they use the room and the slot; then how is their acceptance, and no parked executions
+// are released. Otherwise how is nil.
 func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx, how *Acceptance) error {
-	rows := e.rows.All()
-	if len(rows) == 0 {
+	f := e.finishing
+	if len(f.rows.All()) == 0 {
 		return ErrApart
 	}
-	charges, err := e.runner.finishRowsTx(ctx, tx, rows, e.first, &e.made)
-	if err != nil {
-		return err
+	if f.replaced = how != nil; f.replaced {
+		how.inPlace, how.freed = 1, e.finish.local && e.runner == how.service.local
 	}
-	billing.Books{}.QueueSettle(tx.AtCommit(), charges)
-	if how == nil {
-		e.made.next = e.runner.queueRelease(tx.AtCommit(), e.made.left)
-		return nil
-	}
-	how.inPlace, how.freed = 1, e.finish.local && e.runner == how.service.local
-	return nil
+	return f.Close(ctx, tx)
 }
 
 // finishWithRunTimeout limits how long a finish waits for its run, which may stay locked for
@@ -183,136 +142,61 @@ func (r *Runner) finishWithRun(f finish) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), finishWithRunTimeout)
 	defer cancel()
 	if err := r.EndWithRun(ctx, notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, end); err != nil {
-		r.dropReleased(end.made.next, err)
+		_ = end.finishing.Failed(err)
 		if !errors.Is(err, ErrApart) && !undone(err) && !postgres.Unavailable(err) {
 			r.log.WarnContext(ctx, "could not finish execution together with its run; finishing it on its own", "execution_id", f.key.ID.String(), "error", err)
 		}
 		return false
 	}
-	r.lastProgress.Store(time.Now().UnixNano())
-	failpoint.Reached(failpoint.AfterFinish)
-	end.made.followed = true
-	r.afterCommit(context.Background(), []notify.Key{f.key}, &end.made)
+	end.finishing.advanced = true
+	end.finishing.Done(context.Background())
 	return true
 }
 
-// flushFinishes makes executions final in one transaction and publishes the changes. It also
-// publishes executions that were already final, because the response to an earlier commit may be
-// lost. If shared is set, it fails with an error for billing.Held instead of waiting for an account.
+// flushFinishes makes executions final in one transaction. If shared is set, it fails with an error for
+// billing.Held instead of waiting for an account.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish, shared bool) ([]struct{}, error) {
-	made, err := r.commit(ctx, func(made *followUp) error {
-		var batch postgres.Batch
-		p, first := finishing(items)
-		rows := postgres.Returning[db.ExecutionFinishManyRow](&batch, db.ExecutionFinishMany, p)
-		return postgres.InTx(ctx, r.DB, &batch, func(tx *postgres.Tx) error { return r.finishTx(ctx, tx, rows.All(), first, shared, made) })
+	err := r.finishNow(ctx, func(batch *postgres.Batch) *Finishing {
+		f := r.QueueFinish(batch, items)
+		f.shared = shared
+		return f
 	})
-	if err != nil {
-		return nil, err
-	}
-	r.lastProgress.Store(time.Now().UnixNano())
-	failpoint.Reached(failpoint.AfterFinish)
-	keys := make([]notify.Key, len(items))
-	for i, f := range items {
-		keys[i] = f.key
-	}
-	r.afterCommit(ctx, keys, made)
-	return make([]struct{}, len(items)), nil
+	return make([]struct{}, len(items)), err
 }
 
-// commit calls fn, which runs a transaction, and returns the work that fn leaves for after the commit.
-// If the credit period of an affected workspace is over, commit starts the next period and tries
-// again.
-func (r *Runner) commit(ctx context.Context, fn func(made *followUp) error) (made *followUp, err error) {
-	err = billing.Books{}.InPeriod(ctx, r.DB, func() error {
-		made = &followUp{}
-		err := fn(made)
-		if err != nil {
-			err = billing.PeriodError(err, made.workspaces()...)
-			made.deliveries.Drop()
-			r.dropReleased(made.next, err)
-			made = &followUp{}
-		}
-		return err
+// finishNow makes executions final in a separate transaction. If the credit period of an affected
+// workspace is over, it starts the next period and tries again.
+func (r *Runner) finishNow(ctx context.Context, queue func(*postgres.Batch) *Finishing) error {
+	var f *Finishing
+	err := billing.Books{}.InPeriod(ctx, r.DB, func() error {
+		var first postgres.Batch
+		f = queue(&first)
+		return f.Failed(postgres.InTx(ctx, r.DB, &first, func(tx *postgres.Tx) error { return f.Close(ctx, tx) }))
 	})
-	return made, err
+	if err == nil {
+		f.Done(ctx)
+	}
+	return err
 }
 
-// afterCommit wakes waiters, starts deliveries and successors, and reports finished stages to their
-// runs.
-func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made *followUp) {
-	won := make(map[notify.Key]finished, len(made.done))
-	runs := make(map[notify.Key][]uuid.UUID)
-	stages := 0
-	for _, f := range made.done {
-		won[f.key()] = f
-		r.Metrics.Finished(f.row.Module, f.row.Status)
-		r.log.InfoContext(ctx, "execution finished", "workspace_id", f.row.WorkspaceID.String(), "execution_id", f.row.ID.String(),
-			"module", f.row.Module, "status", string(f.row.Status))
-		if f.run != nil {
-			stages++
-			run := notify.Key{WorkspaceID: f.row.WorkspaceID, ID: *f.run}
-			runs[run] = append(runs[run], f.row.ID)
-		}
-	}
-	changes := make([]notify.Change, len(keys))
-	for i, key := range keys {
-		changes[i].Key = key
-		// Delivering the callback changes the record again, so the record cannot be published here.
-		if end, ok := won[key]; ok && !end.callback {
-			changes[i].Value = end.row
-		}
-	}
-	r.Metrics.Posted(len(made.done) - stages)
-	r.Hub.Publish(changes...)
-	made.deliveries.Start()
-	r.startReleased(ctx, made.next)
-	if len(runs) > 0 && r.Ended != nil && !made.followed {
-		r.Ended(ctx, runs)
-	}
-}
+// Finishing makes executions final in a transaction. Executions become final nowhere else. The
+// statement that changes their rows is queued first. Close does the rest in the same transaction. Call
+// Done after the commit, or Failed if the commit failed or is in doubt.
+type Finishing struct {
+	runner *Runner
+	keys   []notify.Key // to publish, even if the executions were already final
+	items  map[attemptKey]finish
+	rows   *postgres.Rows[db.ExecutionFinishManyRow] // executions that became final
 
-// followUp is the work to do after a commit that finished executions.
-type followUp struct {
-	done       []finished
+	direct   bool // they are stored in their final state, without a job and a reservation
+	free     bool // no worker has them
+	shared   bool // fail with an error for billing.Held instead of waiting for an account
+	replaced bool // stages that are accepted in the same transaction use the room and the slot
+	advanced bool // the run is advanced in the same transaction
+
+	owners     []uuid.UUID
 	deliveries *callback.Ready
-	left       []vacancy
 	next       *release // nil: no parked execution is released
-	followed   bool     // the run was advanced in the same commit
-}
-
-// workspaces returns the workspaces of the executions that have become final.
-func (u *followUp) workspaces() []uuid.UUID {
-	ids := make([]uuid.UUID, len(u.done))
-	for i, f := range u.done {
-		ids[i] = f.row.WorkspaceID
-	}
-	return ids
-}
-
-// finishTx does the rest of the finish of rows, in the transaction that has made them final. Started
-// executions become final nowhere else, except for cancellation and End. The state, the frozen
-// callback with its delivery job, the deletion of the execution's job, and the settlement of its
-// credits commit together. The same transaction releases parked executions that now have room.
-func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, shared bool, made *followUp) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	charges, err := r.finishRowsTx(ctx, tx, rows, first, made)
-	if err != nil {
-		return err
-	}
-	r.queueCharges(ctx, tx.AtCommit(), charges, shared, made)
-	return nil
-}
-
-// queueCharges settles the charges, with the accounts locked until the commit, and releases parked
-// executions that now have room. shared is as in flushFinishes.
-func (r *Runner) queueCharges(ctx context.Context, batch *postgres.Batch, charges []billing.Charge, shared bool, made *followUp) {
-	if shared {
-		billing.QueueLockShared(ctx, batch, ownersOf(charges, func(c billing.Charge) uuid.UUID { return c.WorkspaceID }))
-	}
-	billing.Books{}.QueueSettle(batch, charges)
-	made.next = r.queueRelease(batch, made.left)
 }
 
 // attemptKey identifies an attempt. One batch may finish an execution twice: by its worker and by
@@ -322,66 +206,131 @@ type attemptKey struct {
 	epoch int32
 }
 
-// finishing returns the parameters of ExecutionFinishMany, and the first finish of each attempt.
-func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[attemptKey]finish) {
-	first = make(map[attemptKey]finish, len(items))
-	for _, f := range items {
-		if _, twice := first[attemptKey{f.key, f.epoch}]; twice {
+// QueueFinish queues the statement that makes started executions final. The response to an earlier commit
+// may be lost, so executions that were already final are published as well.
+func (r *Runner) QueueFinish(batch *postgres.Batch, items []finish) *Finishing {
+	f := &Finishing{runner: r, items: make(map[attemptKey]finish, len(items))}
+	var p db.ExecutionFinishManyParams
+	for _, item := range items {
+		f.keys = append(f.keys, item.key)
+		of := attemptKey{item.key, item.epoch}
+		if _, twice := f.items[of]; twice {
 			continue
 		}
-		first[attemptKey{f.key, f.epoch}] = f
-		p.WorkspaceIds = append(p.WorkspaceIds, f.key.WorkspaceID)
-		p.Ids = append(p.Ids, f.key.ID)
-		p.Epochs = append(p.Epochs, f.epoch)
-		p.Statuses = append(p.Statuses, string(f.status))
-		p.Outputs = append(p.Outputs, string(f.output))
-		p.Errors = append(p.Errors, string(f.err))
+		f.items[of] = item
+		p.WorkspaceIds, p.Ids, p.Epochs = append(p.WorkspaceIds, item.key.WorkspaceID), append(p.Ids, item.key.ID), append(p.Epochs, item.epoch)
+		p.Statuses, p.Outputs, p.Errors = append(p.Statuses, string(item.status)), append(p.Outputs, string(item.output)), append(p.Errors, string(item.err))
 	}
-	return p, first
+	f.rows = postgres.Returning[db.ExecutionFinishManyRow](batch, db.ExecutionFinishMany, p)
+	return f
 }
 
-// finishRowsTx freezes the callbacks of rows that have become final and deletes the jobs. It returns
-// the charges, which the caller must settle last.
-func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, made *followUp) (charges []billing.Charge, err error) {
-	charges = make([]billing.Charge, len(rows))
-	jobs := make([]int64, len(rows))
-	made.done = make([]finished, len(rows))
+// Close freezes the callbacks of the executions, and queues for the commit: their delivery jobs, the
+// deletion of the executions' own jobs, the settlement of their credits, and the release of parked
+// executions that now have room. The accounts are locked last, and only until the commit.
+func (f *Finishing) Close(ctx context.Context, tx *postgres.Tx) (err error) {
+	r, rows, last := f.runner, f.rows.All(), tx.AtCommit()
+	if len(rows) == 0 {
+		return nil
+	}
+	charges, jobs, left := make([]billing.Charge, len(rows)), make([]int64, len(rows)), make([]vacancy, len(rows))
 	var frozen []callback.Final
 	for i, row := range rows {
-		charges[i] = billing.Charge{
+		item, charge := f.item(row), &charges[i]
+		*charge = billing.Charge{
 			WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved, Stage: row.RunID != nil,
 		}
+		if !f.free { // the error of a stage that was canceled without an attempt isn't counted
+			charge.Bytes = int64(item.weight())
+		}
 		jobs[i] = row.JobID
-		end := first[attemptKey{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
-		made.done[i] = finished{row: final(row, end), callback: row.HasCallback, run: row.RunID}
-		charges[i].Bytes = int64(end.weight())
-		made.left = append(made.left, vacancy{workspaceID: row.WorkspaceID, slot: end.local, ran: true})
+		left[i] = vacancy{workspaceID: row.WorkspaceID, slot: item.local, ran: !f.free}
 		if row.HasCallback {
-			frozen = append(frozen, callback.Final(made.done[i].row))
-			charges[i].Bytes *= 2 // the callback's body contains a copy
+			frozen = append(frozen, callback.Final(f.record(row)))
+			charge.Bytes *= 2 // the callback's body contains a copy
 		}
 	}
-	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, frozen); err != nil {
-		return nil, err
+	f.owners = ownersOf(charges, func(c billing.Charge) uuid.UUID { return c.WorkspaceID })
+	if f.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Vault, frozen); err != nil {
+		return err
 	}
-	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
 	failpoint.Reached(failpoint.InFinish)
-	return charges, nil
+	if !f.direct {
+		_ = db.New().RiverJobDeleteMany(ctx, last, jobs)
+	}
+	if f.shared {
+		billing.QueueLockShared(ctx, last, f.owners)
+	}
+	if f.direct {
+		billing.Books{}.QueueCharge(last, charges)
+		return nil
+	}
+	billing.Books{}.QueueSettle(last, charges)
+	if !f.replaced {
+		f.next = r.queueRelease(last, left)
+	}
+	return nil
 }
 
-// finished is an execution that has become final.
-type finished struct {
-	row      db.ExecutionGetRow // without the callback's fields
-	callback bool               // it has a callback
-	run      *uuid.UUID         // the run of a stage, or nil
+// Failed releases what Close has reserved, if err is not nil. It returns err, or *billing.PeriodOver if
+// the transaction failed because the period of a workspace is over.
+func (f *Finishing) Failed(err error) error {
+	if f == nil || err == nil {
+		return err
+	}
+	err = billing.PeriodError(err, f.owners...)
+	f.deliveries.Drop()
+	f.runner.dropReleased(f.next, err)
+	f.deliveries, f.next = nil, nil
+	return err
 }
 
-func (f finished) key() notify.Key { return notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID} }
+// Done wakes waiters, starts deliveries and successors, and reports finished stages to their runs.
+func (f *Finishing) Done(ctx context.Context) {
+	r, rows := f.runner, f.rows.All()
+	if !f.free {
+		r.lastProgress.Store(time.Now().UnixNano())
+		failpoint.Reached(failpoint.AfterFinish)
+	}
+	records := make(map[notify.Key]any, len(rows))
+	runs := make(map[notify.Key][]uuid.UUID)
+	stages := 0
+	for _, row := range rows {
+		r.Metrics.Finished(row.Module, row.Status)
+		r.log.InfoContext(ctx, "execution finished", "workspace_id", row.WorkspaceID.String(), "execution_id", row.ID.String(),
+			"module", row.Module, "status", string(row.Status))
+		if !row.HasCallback { // delivering a callback changes the record again
+			records[notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}] = f.record(row)
+		}
+		if row.RunID != nil {
+			stages++
+			run := notify.Key{WorkspaceID: row.WorkspaceID, ID: *row.RunID}
+			runs[run] = append(runs[run], row.ID)
+		}
+	}
+	changes := make([]notify.Change, len(f.keys))
+	for i, key := range f.keys {
+		changes[i] = notify.Change{Key: key, Value: records[key]}
+	}
+	r.Metrics.Posted(len(rows) - stages)
+	r.Hub.Publish(changes...)
+	f.deliveries.Start()
+	r.startReleased(ctx, f.next)
+	if len(runs) > 0 && r.Ended != nil && !f.advanced {
+		r.Ended(ctx, runs)
+	}
+}
 
-// final returns the row after the finish, with the output in stored form and without a callback.
-func final(row db.ExecutionFinishManyRow, f finish) db.ExecutionGetRow {
+// item returns the finish that has made an execution final.
+func (f *Finishing) item(row db.ExecutionFinishManyRow) finish {
+	return f.items[attemptKey{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
+}
+
+// record returns the final record of an execution, with the output in stored form and without a callback.
+func (f *Finishing) record(row db.ExecutionFinishManyRow) db.ExecutionGetRow {
+	item := f.item(row)
 	return db.ExecutionGetRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
-		Output: f.output, Error: f.err, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		Output: item.output, Error: item.err, Usage: row.Usage, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 }

@@ -11,12 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/account/billing"
-	"github.com/weft-automation/weft/internal/account/plan"
-	"github.com/weft-automation/weft/internal/account/workspace"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -24,53 +19,43 @@ import (
 // Two finishes of one execution may be in one batch, for example by a worker and the sweep, or by
 // a lost worker and its replacement. Waiters and callbacks receive the state in the row.
 func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
-	tx := pgtest.Tx(t)
-	key := notify.Key{WorkspaceID: uuid.New(), ID: uuid.New()}
-	if _, err := workspace.Create(t.Context(), tx, workspace.CreateParams{ID: key.WorkspaceID, Name: key.ID.String(), Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := (billing.Books{}).Renew(t.Context(), tx, key.WorkspaceID); err != nil {
-		t.Fatal(err)
-	}
-	end := func(epoch int32, n int) finish {
-		if n%2 == 0 {
-			return finish{key: key, epoch: epoch, status: status.ExecutionCompleted, output: fmt.Appendf(nil, `{"n":%d}`, n)}
+	t.Parallel()
+	s := newStage(t)
+	var key notify.Key
+	end := func(epoch int32, n int) func() finish {
+		return func() finish {
+			if n%2 == 0 {
+				return finish{key: key, epoch: epoch, status: status.ExecutionCompleted, output: fmt.Appendf(nil, `{"n":%d}`, n)}
+			}
+			return finish{key: key, epoch: epoch, status: status.ExecutionFailed, err: fmt.Appendf(nil, `{"n":%d}`, n)}
 		}
-		return finish{key: key, epoch: epoch, status: status.ExecutionFailed, err: fmt.Appendf(nil, `{"n":%d}`, n)}
 	}
-	for name, items := range map[string][]finish{
+	for name, ends := range map[string][]func() finish{
 		"the finish of an older epoch comes last":  {end(2, 2), end(1, 1)},
 		"the finish of an older epoch comes first": {end(1, 0), end(2, 1)},
 		"the worker before the sweep":              {end(2, 2), end(2, 1)},
 		"the sweep before the worker":              {end(2, 1), end(2, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inner, err := tx.Begin(t.Context())
+			s.exec(t, "UPDATE credit_accounts SET live = 1 WHERE workspace_id = $1", s.workspace)
+			key = s.insert(t, "status, job_id, attempt, attempt_started_at, epoch", "'EXECUTING', 1, 1, now(), 2")
+			var items []finish
+			for _, end := range ends {
+				items = append(items, end())
+			}
+			var f *Finishing
+			err := s.runner.finishNow(t.Context(), func(batch *postgres.Batch) *Finishing {
+				f = s.runner.QueueFinish(batch, items)
+				return f
+			})
+			if err != nil || len(f.rows.All()) != 1 {
+				t.Fatalf("%d executions finished, %v", len(f.rows.All()), err)
+			}
+			row, err := db.New().ExecutionGet(t.Context(), s.pool, db.ExecutionGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = inner.Rollback(t.Context()) }()
-			_, err = inner.Exec(t.Context(), `INSERT INTO component_executions
-				(workspace_id, id, module, status, call, attempts, attempt, epoch, job_id, created_at, updated_at)
-				VALUES ($1, $2, 'M', 'EXECUTING', '', 1, 1, 2, 1, now(), now())`, key.WorkspaceID, key.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			made := &followUp{}
-			p, first := finishing(items)
-			rows, err := db.New().ExecutionFinishMany(t.Context(), inner, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = (&Runner{identity: &Identity{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, rows, first, false, made)
-			if err != nil || len(made.done) != 1 {
-				t.Fatalf("%d executions finished, %v", len(made.done), err)
-			}
-			row, err := db.New().ExecutionGet(t.Context(), inner, db.ExecutionGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-			if err != nil {
-				t.Fatal(err)
-			}
-			published := made.done[0].row
+			published := f.record(f.rows.All()[0])
 			if published.Status != row.Status || string(published.Output) != string(row.Output) || string(published.Error) != string(row.Error) || published.Usage != row.Usage {
 				t.Errorf("published %s %s %s, the row says %s %s %s", published.Status, published.Output, published.Error, row.Status, row.Output, row.Error)
 			}

@@ -2,10 +2,13 @@ package execution
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -115,4 +118,56 @@ const maxRetryAfter = time.Hour
 // delay that the upstream requested.
 func nextAttempt(n int, asked time.Duration) time.Duration {
 	return max(backoff(n), min(asked, maxRetryAfter))
+}
+
+// write stores the outcome of the attempt. retryIn is the delay after which the execution must
+// continue. It is 0 if the execution is final or belongs to a different worker.
+func (a attempt) write(ctx context.Context, out Outcome) (retryIn time.Duration, err error) {
+	if out.final != nil {
+		return 0, a.settle(ctx, *out.final)
+	}
+	retryIn, err = a.writePause(ctx, *out.pause)
+	if !out.pause.continuing {
+		a.wakeQueueIn(retryIn)
+	}
+	return retryIn, err
+}
+
+// writePause writes a pause. If the queue fetched the job, the caller snoozes the job for the
+// returned delay. Otherwise (local), writePause makes the job due. The database computes the due time,
+// and the returned delay is corrected by the offset of this node's clock. The delay counts from the
+// call, because the write may have to wait for a connection or for the database.
+func (a attempt) writePause(ctx context.Context, p pause) (time.Duration, error) {
+	q, row, start := db.New(), a.row, a.now()
+	var paused db.ExecutionPauseRow
+	unsure, takenOver := false, false // unsure: a write whose response was lost may have been committed
+	err := a.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
+		err := a.DB.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+			delay := max(p.delay-a.now().Sub(start), 0) // from now(), which is the start of the transaction
+			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+				paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
+					WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
+					Continuing: p.continuing, Restart: p.restart, WaitState: p.state, OutcomeKnown: p.outcomeKnown, Unrunnable: p.unrunnable, Delay: delay,
+				})
+				if err != nil || !a.local {
+					return err
+				}
+				return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: delay})
+			})
+		})
+		if takenOver = postgres.NotFound(err); takenOver {
+			return nil // a different worker raised the epoch
+		}
+		unsure = unsure || postgres.Unavailable(err)
+		return err
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("pause execution: %w", err)
+	case takenOver && unsure:
+		return p.delay, nil
+	case takenOver:
+		return 0, nil
+	}
+	return max(paused.NotBefore.Sub(a.Clock.Now()), time.Millisecond), nil
 }

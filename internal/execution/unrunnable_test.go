@@ -27,7 +27,7 @@ func TestAnExecutionThatNoWorkerCanRunFails(t *testing.T) {
 		if err != nil || started[0] == nil {
 			t.Fatalf("not started: %v", err)
 		}
-		if _, err := s.runner.runAttempt(t.Context(), *started[0], false); err != nil {
+		if _, err := s.runner.runAttempt(t.Context(), attempt{row: *started[0]}); err != nil {
 			t.Fatal(err)
 		}
 		return *started[0]

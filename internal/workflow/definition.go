@@ -90,13 +90,13 @@ func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	return saved, err
 }
 
-// variables returns the environment variables that the components refer to.
-func (d definition) variables() []string {
-	var parts []json.RawMessage
+// variables returns the environment variables that the components refer to, sorted.
+func (d definition) variables(plan *graph.Plan) (names []string) {
 	for _, c := range d.Components {
-		parts = append(parts, c.Input, c.Config)
+		names = slices.Concat(names, envref.Names(c.Input, c.Config), plan.Variables(c.ID))
 	}
-	return envref.Names(parts...)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // orDefault returns raw, or the default if raw is nil.
@@ -321,17 +321,19 @@ func (l library) Module(name string) (graph.Module, bool) {
 		return graph.Module{}, false
 	}
 	flow := entry.Flow()
+	inputs, configs := entry.URLPaths()
 	return graph.Module{
 		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Trigger: flow.Trigger, Fails: flow.Fails,
 		Inline: flow.Inline, Lasts: flow.Lasts,
 		Input: entry.Input, Config: entry.Config, Output: entry.Output,
+		InputAddresses: inputs, ConfigAddresses: configs,
 		Gives: flow.Gives,
-		Review: func(input, config json.RawMessage, bound []string) (problems, warnings []graph.Problem) {
-			faults, suspicious := entry.Review(input, config, bound)
+		Review: func(input, config json.RawMessage, bound []string, known func(string) bool) (problems, warnings []graph.Problem) {
+			faults, suspicious := entry.Review(input, config, bound, known)
 			return problemsOf(faults), problemsOf(suspicious)
 		},
-		Check: func(input, config json.RawMessage, bound []string) []graph.Problem {
-			return problemsOf(entry.CheckLiterals(input, config, bound))
+		Check: func(input, config json.RawMessage, bound []string, known func(string) bool) []graph.Problem {
+			return problemsOf(entry.CheckLiterals(input, config, bound, known))
 		},
 	}, true
 }

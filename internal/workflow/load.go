@@ -91,7 +91,7 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 	if err != nil {
 		return planned{}, err
 	}
-	made := planned{size: len(row.Definition), variables: d.variables(), savedAt: row.SavedAt}
+	made := planned{size: len(row.Definition), savedAt: row.SavedAt}
 	if made.fixed, err = s.fixed(d, stored); err != nil {
 		return planned{}, err
 	}
@@ -101,6 +101,7 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 		}
 		return planned{}, err
 	}
+	made.variables = d.variables(made.plan)
 	return made, nil
 }
 

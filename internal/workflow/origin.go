@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -157,6 +158,12 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 			})
 		}
 	}
+	var config struct{ AllowedOrigins json.RawMessage }
+	if json.Unmarshal(c.Config, &config) == nil && len(config.AllowedOrigins) > 0 {
+		for at := range found {
+			found[at] += " within " + string(config.AllowedOrigins)
+		}
+	}
 	for _, connection := range d.DataConnections {
 		name, _, _ := strings.Cut(connection.To.Input, ".")
 		if connection.To.ComponentID == c.ID && slices.ContainsFunc(inputs, func(path string) bool { return strings.HasPrefix(path+"/", "/"+name+"/") }) {
@@ -167,11 +174,11 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 }
 
 // origin returns the scheme, host and port of a URL. It returns any other address, such as an
-// e-mail recipient, unchanged. It also returns a URL with a variable in its scheme or host
+// e-mail recipient, unchanged. It also returns a URL with a reference in its scheme or host
 // unchanged.
 func origin(address string) string {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || envref.In(u.Scheme+u.Host) {
+	if err != nil || u.Host == "" || reference.In(u.Scheme+u.Host) {
 		return address
 	}
 	port := u.Port()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/workflow"
 )
@@ -297,6 +298,45 @@ func TestStoredSecretIsNotSentToChangedRecipient(t *testing.T) {
 			`[{"id":"c","module":"ENCRYPT","input":{"data":"[redacted]","to":` + to + `}}]`)})
 		if got := fault.CodeOf(err) != fault.InvalidInput; got != want {
 			t.Errorf("to %s: %v", to, err)
+		}
+	}
+}
+
+// A restricted key reaches no secret, no variable and no other component's output by a reference.
+func TestRestrictedKeyCannotAddReferences(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	modules, err := component.NewRegistry(logic.Modules()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Service = b.serviceOf(t, modules)
+	for part, changes := range map[string]struct {
+		refused []string
+		taken   string
+	}{
+		`{"id":"c","module":"TRANSFORM","input":{"a":1},"config":{"expression":"a"}}`: {[]string{
+			`{"expression":"start.key"}`, `{"expression":"env.TOKEN"}`, `{"expression":"run.id"}`, `{"expression":"now()"}`, `{"expression":"[a, outputs[\"start\"].key]"}`, `{"expression":"start.key ?? a"}`,
+			`{"expression":"{{env.TOKEN}}"}`, `{"expression":"other.result"}`, `{"expression":"other.error.message ?? a"}`,
+		}, `{"expression":"a + len(\"start.key\")"}`},
+		`{"id":"c","module":"FAIL","config":{"message":"x {{ start.n }}"}}`: {[]string{
+			`{"message":"{{ start.key }}"}`, `{"message":"x {{env.TOKEN}}"}`, `{"message":"{{ env.TOKEN }}"}`, `{"message":"x {{ start.n + 1 }}"}`, `{"message":"{{ now() }}"}`,
+		}, `{"message":"y"}`},
+		`{"id":"c","module":"SWITCH","input":{"a":1},"config":{"cases":[{"name":"one","expression":"a == 1"}]}}`: {[]string{
+			`{"cases":[{"name":"one","expression":"start.key == 1"}]}`,
+		}, `{"cases":[{"name":"one","expression":"a == 2"}]}`},
+	} {
+		d := components(`[{"id":"start","module":"ON_API_CALLED","config":{"inputSchema":{"type":"object","properties":{"key":{"type":"string","x-secret":true},"n":{}}}}},{"id":"other","module":"TRANSFORM","config":{"expression":"1"}},` + part + `]`)
+		d.SequenceEdges = json.RawMessage(`[{"id":"1","from":"start","to":"other"},{"id":"2","from":"other","to":"c"}]`)
+		made := b.create(t, d)
+		for _, change := range changes.refused {
+			_, err := b.tryUpdate(made.ID, true, change)
+			if failure, ok := errors.AsType[*fault.Error](err); !ok || failure.Reason != "needs_unrestricted_key" {
+				t.Errorf("%s into %s: %v", change, part, err)
+			}
+		}
+		if _, err := b.tryUpdate(made.ID, true, changes.taken); err != nil {
+			t.Errorf("%s into %s: %v", changes.taken, part, err)
 		}
 	}
 }

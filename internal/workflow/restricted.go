@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 )
 
 // checkRestricted returns FORBIDDEN if a key that is restricted to some workflows may not change a
@@ -20,8 +22,11 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 	references := envref.Places(before.Config)
 	for at, text := range envref.Places(now.Config) {
 		if references[at] != text {
-			return needsUnrestricted("refer to an environment variable at /config%s", at)
+			return needsUnrestricted("add or change a reference at /config%s", at)
 		}
+	}
+	if name, err := changedField(before, now, "allowedOrigins"); err != nil || name != "" {
+		return cmp.Or(err, needsUnrestricted("change the origins that a component may call, by /config/%s", name))
 	}
 	if before.Module == component.RunWorkflow {
 		name, err := changedField(before, now, "workflowId", "version")
@@ -45,6 +50,9 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 	expression, err := changedField(before, now, "expression", "cases")
 	if err != nil || at == "" && expression == "" {
 		return err
+	}
+	if expression != "" && len(s.outputsUsed(d, now)) > 0 {
+		return needsUnrestricted("change an expression that names more than inputs, at /config/%s", expression)
 	}
 	secret, err := s.receivesSecrets(d, before)
 	switch {
@@ -84,10 +92,10 @@ func changedField(before, now api.WorkflowComponent, names ...string) (string, e
 
 // receivesSecrets reports whether a component contains a stored secret or a reference to an
 // environment variable, or receives a variable or a secret field of the run's input through
-// connections.
+// connections or references.
 func (s *Service) receivesSecrets(d definition, c api.WorkflowComponent) (bool, error) {
 	entry, known := s.modules.Lookup(c.Module)
-	takes := len(envref.Names(c.Input, c.Config)) > 0
+	takes := s.refersToVariables(d, c)
 	alone := definition{Components: []api.WorkflowComponent{c}}
 	err := s.eachSecret(&alone, func(at place, value any) any {
 		takes = takes || value == placeholder && known && !entry.Open(at.field)
@@ -98,26 +106,34 @@ func (s *Service) receivesSecrets(d definition, c api.WorkflowComponent) (bool, 
 	}
 	// Components whose outputs may contain a secret, either their own or a received one.
 	var shows []string
+	flows := s.flows(d)
 	for _, from := range d.Components {
 		entry, known := s.modules.Lookup(from.Module)
-		if known && entry.Effect == component.EffectNone && len(envref.Names(from.Input, from.Config)) > 0 {
+		if known && entry.Effect == component.EffectNone && s.refersToVariables(d, from) {
 			shows = append(shows, from.ID)
 		}
 		hidden := s.hiddenInput(d, from)
-		for _, connection := range d.DataConnections {
-			if connection.From.ComponentID == from.ID && hides(hidden, connection.From.Output) {
-				shows = append(shows, connection.To.ComponentID)
+		for _, carried := range flows {
+			if carried.from == from.ID && hides(hidden, carried.output) {
+				shows = append(shows, carried.to)
 			}
 		}
 	}
 	for i := 0; i < len(shows); i++ { // the slice grows in the loop
-		for _, connection := range d.DataConnections {
-			if to := connection.To.ComponentID; connection.From.ComponentID == shows[i] && !slices.Contains(shows, to) {
-				shows = append(shows, to)
+		for _, carried := range flows {
+			if carried.from == shows[i] && !slices.Contains(shows, carried.to) {
+				shows = append(shows, carried.to)
 			}
 		}
 	}
 	return slices.Contains(shows, c.ID), nil
+}
+
+// refersToVariables reports whether a component refers to an environment variable.
+func (s *Service) refersToVariables(d definition, c api.WorkflowComponent) bool {
+	return len(envref.Names(c.Input, c.Config)) > 0 || slices.ContainsFunc(s.outputsUsed(d, c), func(path reference.Path) bool {
+		return path.Named && path.Root == reference.Env
+	})
 }
 
 // hiddenInput returns the secret places in the input of a run, in the form of

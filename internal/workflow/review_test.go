@@ -120,10 +120,11 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 
 		"an input that an output hides": {components: strings.Replace(start, "}", `,"config":{"inputSchema":{"type":"object","properties":{"input":{},"triggeredAt":{},"amount":{}}}}}`, 1) + end, edges: []string{"start next end"}, warnings: []string{"INPUT_SHADOWED /components/0/config/inputSchema/properties/input", "INPUT_SHADOWED /components/0/config/inputSchema/properties/triggeredAt"}},
 
-		"a placeholder":                    {components: `{"id":"a","module":"RESPOND","input":{"text":["Dear {{ customer.name }}"]}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text/0"}},
-		"a placeholder next to a variable": {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}} {{name}}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
-		"nearly a variable":                {components: `{"id":"a","module":"RESPOND","input":{"text":"{{ env.GREETING }}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
-		"a variable":                       {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}}"}}`},
+		"an unknown name":                    {components: `{"id":"a","module":"RESPOND","input":{"text":["Dear {{ customer.name }}"]}}`, faults: []string{"INVALID_REFERENCE /components/0/input/text/0"}},
+		"an unknown name next to a variable": {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}} {{name}}"}}`, faults: []string{"INVALID_REFERENCE /components/0/input/text"}},
+		"spaces around a reference":          {components: `{"id":"a","module":"RESPOND","input":{"text":"{{ env.GREETING }}\n"}}`, warnings: []string{"REFERENCE_IS_TEXT /components/0/input/text"}},
+		"spaces in a reference":              {components: `{"id":"a","module":"RESPOND","input":{"text":"{{ env.GREETING }}"}}`},
+		"a variable":                         {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}}"}}`},
 
 		"a path into a constant":             {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.b end.x"}},
 		"a path that a constant has not":     {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.c end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},

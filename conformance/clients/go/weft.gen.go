@@ -616,8 +616,9 @@ type ComponentAttempts = int32
 // Examples: UTILITY, HTTP, EVM, LOGIC
 type ComponentCategory = string
 
-// ComponentConfig The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-// work as in `input`.
+// ComponentConfig The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+// reference. In an address, values of the run can stand in the path and the query only.
 //
 // Examples: {"concurrency":5}
 type ComponentConfig map[string]interface{}
@@ -785,12 +786,15 @@ type ComponentExecutionPage struct {
 // Examples: balance
 type ComponentID = string
 
-// ComponentInput Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+// ComponentInput Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+// value consists only of references without string literals, optionally after a word and a space, as in
+// `Bearer {{env.TOKEN}}`.
 //
-// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 type ComponentInput map[string]interface{}
 
 // ComponentName The display name of the component.
@@ -1070,8 +1074,8 @@ type ExecuteComponentRequest struct {
 	// Examples: {}
 	Config map[string]interface{} `json:"config"`
 
-	// Input The inputs of the component, as its schema defines (`input` in the catalogue). `{{env.NAME}}` is not
-	// replaced here: environment variables have values in workflows only.
+	// Input The inputs of the component, as its schema defines (`input` in the catalogue). References in double braces
+	// are text here: they are evaluated in workflows only.
 	//
 	//
 	// Examples: {"bytes":16}
@@ -1113,7 +1117,8 @@ type ExecutionError struct {
 	// for two hours), or a code of the component: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`,
 	// `TRANSACTION_DROPPED`. A stage of a run may also have `ITEM_FAILED` (an item of a loop failed), `NOT_FOUND`
 	// or `CONFLICT` (the workflow of a RUN_WORKFLOW is missing or cannot be run), `INSUFFICIENT_CREDITS`,
-	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL. [Errors](/docs/errors) documents each code.
+	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, `MISSING_VALUE` (a reference has no value), `INVALID_ADDRESS`,
+	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), or the code of a FAIL. [Errors](/docs/errors) documents each code.
 	// More may be added.
 	//
 	//
@@ -1267,8 +1272,9 @@ type NewWorkflowComponent struct {
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-	// work as in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+	// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+	// reference. In an address, values of the run can stand in the path and the query only.
 	//
 	//
 	// Examples: {"concurrency":5}
@@ -1279,13 +1285,16 @@ type NewWorkflowComponent struct {
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+	// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+	// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+	// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+	// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+	// value consists only of references without string literals, optionally after a word and a space, as in
+	// `Bearer {{env.TOKEN}}`.
 	//
 	//
-	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 	Input *ComponentInput `json:"input,omitempty"`
 
 	// Module The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
@@ -1613,7 +1622,7 @@ type ProblemDetail struct {
 	// `UNKNOWN_COMPONENT`, `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`,
 	// `TYPE_MISMATCH`, `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`,
 	// `UNREACHABLE`, `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
-	// `TOO_MANY_CONNECTIONS`. More may be added.
+	// `TOO_MANY_CONNECTIONS`, `INVALID_REFERENCE`, `INVALID_ADDRESS`. More may be added.
 	//
 	//
 	// Examples: INVALID_INPUT, UNKNOWN_MODULE
@@ -2200,7 +2209,7 @@ type TriggerWorkflowRequest struct {
 	// Examples: 10
 	MaxCredits *float64 `json:"maxCredits,omitempty"`
 
-	// Metadata Your own data, stored in the run's record. The run itself cannot read it.
+	// Metadata Your own data, stored in the run's record. References in the workflow can read it, as `run.metadata`.
 	//
 	// Examples: {"order":"4711"}
 	Metadata map[string]interface{} `json:"metadata,omitempty"`
@@ -2265,8 +2274,9 @@ type UpdatedWorkflowComponent struct {
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-	// work as in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+	// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+	// reference. In an address, values of the run can stand in the path and the query only.
 	//
 	//
 	// Examples: {"concurrency":5}
@@ -2277,13 +2287,16 @@ type UpdatedWorkflowComponent struct {
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+	// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+	// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+	// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+	// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+	// value consists only of references without string literals, optionally after a word and a space, as in
+	// `Bearer {{env.TOKEN}}`.
 	//
 	//
-	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 	Input ComponentInput `json:"input"`
 
 	// Module The name of a component.
@@ -2409,8 +2422,9 @@ type WorkflowComponent struct {
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
-	// work as in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). References and secrets
+	// work as in `input`, except in fields that the schema marks with `x-literal`, where only `{{env.NAME}}` is a
+	// reference. In an address, values of the run can stand in the path and the query only.
 	//
 	//
 	// Examples: {"concurrency":5}
@@ -2421,13 +2435,16 @@ type WorkflowComponent struct {
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
-	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
-	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs of the component, as the module's schema defines (`input` in the catalogue). `{{ … }}` in a string is a
+	// reference: an expression over outputs of other components (`start.amount`), environment variables (`env.NAME`),
+	// the run (`run.id`) and `now()`. Alone in its string it keeps the type of its value. Without a value, the stage
+	// fails with `MISSING_VALUE`; `??` gives a default, and a final `?` leaves the field out. Data connections supply
+	// inputs too. A value that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the
+	// value consists only of references without string literals, optionally after a word and a space, as in
+	// `Bearer {{env.TOKEN}}`.
 	//
 	//
-	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
+	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}, {"query":{"account":"{{ start.account }}"}}
 	Input ComponentInput `json:"input"`
 
 	// Module The name of a component.
@@ -2734,7 +2751,7 @@ type WorkflowVersion = int32
 // WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED`, `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
+	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
 	// `INPUT_SHADOWED`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
@@ -2942,6 +2959,7 @@ type ReplayComponentCallbackParams struct {
 // StreamComponentExecutionParams defines parameters for StreamComponentExecution.
 type StreamComponentExecutionParams struct {
 	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// An empty value counts as none.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -3041,6 +3059,7 @@ type StreamWorkflowRunParams struct {
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
 	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// An empty value counts as none.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -3613,11 +3632,12 @@ type ClientInterface interface {
 	// workflow.
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-	// field of the run's input to it.
+	// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+	// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+	// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+	// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+	// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+	// a secret field of the run's input to it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3640,11 +3660,12 @@ type ClientInterface interface {
 	// workflow.
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-	// field of the run's input to it.
+	// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+	// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+	// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+	// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+	// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+	// a secret field of the run's input to it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4392,11 +4413,12 @@ func (c *Client) ReplaceWorkflow(ctx context.Context, workflowID WorkflowID, par
 // workflow.
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-// field of the run's input to it.
+// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+// a secret field of the run's input to it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4429,11 +4451,12 @@ func (c *Client) UpdateWorkflowComponentWithBody(ctx context.Context, workflowID
 // workflow.
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-// field of the run's input to it.
+// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+// a secret field of the run's input to it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6659,11 +6682,12 @@ type ClientWithResponsesInterface interface {
 	// workflow.
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-	// field of the run's input to it.
+	// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+	// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+	// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+	// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+	// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+	// a secret field of the run's input to it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6686,11 +6710,12 @@ type ClientWithResponsesInterface interface {
 	// workflow.
 	//
 	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-	// field of the run's input to it.
+	// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+	// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+	// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+	// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+	// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+	// a secret field of the run's input to it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8845,11 +8870,12 @@ func (c *ClientWithResponses) ReplaceWorkflowWithResponse(ctx context.Context, w
 // workflow.
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-// field of the run's input to it.
+// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+// a secret field of the run's input to it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8878,11 +8904,12 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithBodyWithResponse(ctx co
 // workflow.
 //
 // Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
-// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
-// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
-// field of the run's input to it.
+// `needs_unrestricted_key`: to add or change a string that has a reference in double braces, to change an expression
+// to one that names more than inputs, to change `allowedOrigins`, to change the workflow or the version that a
+// `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to change the origin
+// of an address, or an expression, in a component that uses secrets. A component uses secrets if it has stored
+// secrets or refers to environment variables, or if a connection or a reference passes an environment variable or
+// a secret field of the run's input to it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -24,11 +24,12 @@ func skewable(t *testing.T) (dsn string, ahead func(time.Duration)) {
 	}
 	exec(`CREATE SCHEMA skewed`)
 	exec(`CREATE TABLE skewed.clock AS SELECT interval '0' AS ahead`)
-	exec(`CREATE FUNCTION skewed.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-		AS 'SELECT pg_catalog.clock_timestamp() + ahead FROM skewed.clock'`)
+	// Sessions of Weft search pg_catalog first, so the test replaces the function there.
+	exec(`ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO true_clock_timestamp`)
+	exec(`CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+		AS 'SELECT pg_catalog.true_clock_timestamp() + ahead FROM skewed.clock'`)
 	exec(`GRANT USAGE ON SCHEMA skewed TO PUBLIC`)
 	exec(`GRANT SELECT ON skewed.clock TO PUBLIC`)
-	exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = skewed, pg_catalog, public', current_database()); END $$`)
 	return dsn, func(by time.Duration) { exec("UPDATE skewed.clock SET ahead = $1", by) }
 }
 

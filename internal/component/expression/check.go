@@ -15,6 +15,7 @@ import (
 type checker struct {
 	program *Program
 	visits  int
+	lenient map[*ast.IdentifierNode]bool // names that may be missing: left of ??, before ?., compared with nil
 }
 
 // surroundings are the variables and the predicate that a node can refer to.
@@ -45,8 +46,8 @@ func (b *binding) has(name string) bool {
 }
 
 func check(p *Program) (program *Program, err error) {
-	p.names, p.lenient, p.patterns = map[string]bool{}, map[*ast.IdentifierNode]bool{}, map[*ast.BinaryNode]*pattern{}
-	c := &checker{program: p}
+	p.names, p.patterns = map[string]bool{}, map[*ast.BinaryNode]*pattern{}
+	c := &checker{program: p, lenient: map[*ast.IdentifierNode]bool{}}
 	defer func() {
 		if cause := recover(); cause != nil {
 			refusal, ok := cause.(*Error)
@@ -78,8 +79,8 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 		if node.Value == "$env" {
 			c.refuse(node, UnknownName, "$env is not part of the language: use the names of the values")
 		}
-		if name := node.Value; !s.variables.has(name) && !c.program.refers(name) {
-			c.program.names[name] = c.program.names[name] || !s.sometimes && !c.program.lenient[node]
+		if name := node.Value; !s.variables.has(name) && !c.program.refers(name) && !c.program.isPath(name) {
+			c.program.names[name] = c.program.names[name] || !s.sometimes && !c.lenient[node]
 		}
 	case *ast.PointerNode:
 		c.pointer(node, s)
@@ -129,15 +130,22 @@ func (c *checker) all(s surroundings, nodes ...ast.Node) {
 	}
 }
 
-// allowAbsent lets the name at the start of a node evaluate to nil if it is missing.
+// allowAbsent notes that the name at the start of a node may be missing.
 func (c *checker) allowAbsent(node ast.Node) {
 	for {
 		switch part := node.(type) {
 		case *ast.IdentifierNode:
-			c.program.lenient[part] = true
+			c.lenient[part] = true
 			return
 		case *ast.ChainNode:
 			node = part.Node
+		case *ast.MemberNode:
+			node = part.Node
+		case *ast.BinaryNode:
+			if part.Operator != "??" {
+				return
+			}
+			node = part.Right // the left side may be missing anyway
 		default:
 			return
 		}
@@ -192,8 +200,8 @@ func (c *checker) member(node *ast.MemberNode, s surroundings) {
 }
 
 func (c *checker) variable(node *ast.VariableDeclaratorNode, s surroundings) {
-	if c.program.refers(node.Name) {
-		c.refuse(node, Syntax, "%s is a value: use a name for the variable", node.Name)
+	if c.program.refers(node.Name) || c.program.isPath(node.Name) {
+		c.refuse(node, Syntax, "%s is a value: use another name for the variable", node.Name)
 	}
 	if isFunction(node.Name) || s.variables.has(node.Name) {
 		c.refuse(node, Syntax, "%s is reserved: use another name for the variable", short(node.Name))
@@ -210,7 +218,7 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 	case clockFunctions[name]:
 		c.refuse(node, UnknownName, "%s() is not part of the language, which has no clock and no time zones; compare times in UTC as RFC 3339 strings", name)
 	case !plain && !over:
-		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(functionNames(), ", "))
+		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(FunctionNames(), ", "))
 	case plain && (len(arguments) < f.least || len(arguments) > f.most):
 		c.refuse(node, Syntax, "%s() needs %s, got %d", name, arity(f.least, f.most), len(arguments))
 	}

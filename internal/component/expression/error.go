@@ -17,6 +17,7 @@ const (
 	OutOfRange   Code = "OUT_OF_RANGE"  // a number or an index is out of range
 	TooExpensive Code = "TOO_EXPENSIVE" // the budget of steps or memory is exceeded
 	NotJSON      Code = "NOT_JSON"      // the result can't be encoded as JSON
+	MissingValue Code = "MISSING_VALUE" // a path has no value
 )
 
 // Error explains why an expression can't be compiled or evaluated. Messages can contain names of
@@ -49,6 +50,14 @@ func at(text string, from int, code Code, format string, args ...any) *Error {
 // fail aborts the run with an error at a node.
 func (r *run) fail(node ast.Node, code Code, format string, args ...any) {
 	panic(at(r.program.text, node.Location().From, code, format, args...))
+}
+
+// absent aborts an evaluation because a value is missing. Only tolerate recovers from it.
+type absent struct{ *Error }
+
+// miss is fail for a missing value, which some operators tolerate.
+func (r *run) miss(node ast.Node, code Code, format string, args ...any) {
+	panic(absent{at(r.program.text, node.Location().From, code, format, args...)})
 }
 
 // spend uses steps of the budget. It fails if the budget is exhausted.

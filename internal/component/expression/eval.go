@@ -19,7 +19,7 @@ type run struct {
 	counted int      // items and fields of the result
 	pattern *pattern // the last pattern compiled at run time
 
-	variables envref.Values
+	context   Context
 	completed map[ast.Node]completion
 }
 
@@ -123,11 +123,38 @@ func (r *run) name(node *ast.IdentifierNode, s scope) any {
 	if v != nil {
 		return v.value
 	}
+	if path, isPath := r.program.paths[name]; isPath {
+		return r.valueAt(node, path)
+	}
 	value, ok := r.values[name]
-	if !ok && !r.program.lenient[node] {
-		r.fail(node, UnknownName, "unknown value %s; %s", short(node.Value), r.present())
+	if !ok {
+		r.miss(node, UnknownName, "unknown value %s; %s", short(node.Value), r.present())
 	}
 	return value
+}
+
+// valueAt returns the value of a path.
+func (r *run) valueAt(node ast.Node, p path) any {
+	if r.context.Value != nil {
+		if value, exists := r.context.Value(p.Path); exists {
+			return value
+		}
+	}
+	r.miss(node, MissingValue, "%s has no value", short(p.text))
+	return nil
+}
+
+// tolerate returns the value of a node, or nil if a value that it needs is missing.
+func (r *run) tolerate(node ast.Node, s scope) (value any) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			if _, missing := cause.(absent); !missing {
+				panic(cause)
+			}
+			value = nil
+		}
+	}()
+	return r.eval(node, s)
 }
 
 // completion is a name or a string of the expression with the values of its references.
@@ -144,7 +171,7 @@ func (r *run) complete(node ast.Node, text string) completion {
 	}
 	pairs := []string{}
 	for word, name := range r.program.references {
-		value, known := r.variables[name]
+		value, known := r.context.Variables[name]
 		if !known && strings.Contains(text, word) {
 			r.fail(node, UnknownName, "%v", &envref.Unknown{Name: name})
 		}
@@ -190,7 +217,11 @@ func pointed(name string, t *turn) any {
 }
 
 func (r *run) member(node *ast.MemberNode, s scope) any {
-	from := r.eval(node.Node, s)
+	read := r.eval
+	if node.Optional {
+		read = r.tolerate
+	}
+	from := read(node.Node, s)
 	if from == (chainEnd{}) || from == nil && node.Optional {
 		return chainEnd{}
 	}
@@ -204,10 +235,14 @@ func (r *run) member(node *ast.MemberNode, s scope) any {
 		runes := r.runes(node, from)
 		return string(runes[r.index(node, key, len(runes))])
 	}
-	if name, ok := node.Property.(*ast.StringNode); ok {
-		r.fail(node, WrongType, "cannot read %s of %s: expected an object", short(name.Value), kind(from))
+	refuse := r.fail
+	if from == nil {
+		refuse = r.miss
 	}
-	r.fail(node, WrongType, "cannot read a field or an item of %s: expected an object, an array or a string", kind(from))
+	if name, ok := node.Property.(*ast.StringNode); ok {
+		refuse(node, WrongType, "cannot read %s of %s: expected an object", short(name.Value), kind(from))
+	}
+	refuse(node, WrongType, "cannot read a field or an item of %s: expected an object, an array or a string", kind(from))
 	return nil
 }
 

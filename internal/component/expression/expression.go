@@ -20,12 +20,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
 
 	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/reference"
 )
 
 // Limits on an expression and on the resources of one Run.
@@ -47,12 +49,28 @@ type Program struct {
 	text     string
 	root     ast.Node
 	names    map[string]bool              // of the values it uses; true if every evaluation needs the value
-	lenient  map[*ast.IdentifierNode]bool // names that evaluate to nil if missing: left of ??, before ?., compared with nil
 	patterns map[*ast.BinaryNode]*pattern // regular expressions that are literals
 
 	references map[string]string // variables by the word that stands for a reference in names and strings
 	mark       string            // a letter that only those words contain; empty without references
+	paths      map[string]path   // by the word that stands for the path
 }
+
+// path is a path in the expression.
+type path struct {
+	reference.Path
+	text string // as the author wrote it
+}
+
+// Context has the values outside of the expression's own that it can refer to. Its zero value has none.
+type Context struct {
+	Variables envref.Values                                   // of {{env.NAME}} in an expression
+	Value     func(p reference.Path) (value any, exists bool) // of paths, as decoded JSON
+	Budget    *Budget                                         // shared by several expressions; nil: its own
+}
+
+// Budget is what the expressions of one component have used of their steps and their memory.
+type Budget struct{ steps, memory int }
 
 // pattern is a compiled regular expression and its cost per character.
 type pattern struct {
@@ -63,32 +81,76 @@ type pattern struct {
 
 // Compile parses an expression. Its error is an *Error: SYNTAX with the position and what was
 // expected there, UNKNOWN_NAME, or TOO_EXPENSIVE.
-func Compile(text string) (*Program, error) { return compile(text, &Program{}) }
+func Compile(text string) (*Program, error) { return compile(text, text, &Program{}) }
 
-// CompileReferring is Compile for an expression with references to environment variables:
-// {{env.NAME}} stands for a value that RunWith gets. A value is never parsed as a part of the
-// expression. In a string or a name, a reference completes the string or the name. Elsewhere, it has
-// the variable's value, and values that look like numbers, booleans or null have these types.
-func CompileReferring(text string) (*Program, error) {
-	if !envref.In(text) {
-		return Compile(text)
+// CompileReferring is Compile for an expression that refers to values that are not its inputs, which
+// RunWith gets. A value is never parsed as a part of the expression.
+//
+// {{env.NAME}} stands for an environment variable. In a string or a name, it completes the string or
+// the name. Elsewhere, it has the variable's value, and values that look like numbers, booleans or null
+// have these types.
+//
+// A path that starts with a known name stands for the value at the path. If there is no such value, the
+// evaluation fails with MISSING_VALUE, except on the left of ??, before ?., and compared with nil. known
+// may be nil.
+func CompileReferring(text string, known func(name string) bool) (*Program, error) {
+	p := &Program{}
+	if known == nil {
+		known = func(string) bool { return false }
 	}
-	// Each reference becomes a word of the same length, so that positions stay the same. The mark
-	// makes the word different from everything in the text.
-	mark := '\u4e00'
-	for strings.ContainsRune(text, mark) {
-		mark++
+	if len(text) > MaxText {
+		return compile(text, text, p)
 	}
-	p := &Program{references: map[string]string{}, mark: string(mark)}
-	envref.Replace(text, func(name string) string {
-		p.references[p.word(name)] = name
-		return ""
-	})
-	program, err := compile(text, p)
+	// Each reference and each path becomes a word of the same length, so that positions stay the same.
+	// The word contains a letter that occurs nowhere else in the text.
+	letter := '\u4e00' - 1
+	next := func() rune {
+		for letter++; strings.ContainsRune(text, letter); letter++ {
+		}
+		return letter
+	}
+	parsed := text
+	if envref.In(text) {
+		p.references, p.mark = map[string]string{}, string(next())
+		parsed = envref.Replace(text, func(name string) string {
+			p.references[p.word(name)] = name
+			return p.word(name)
+		})
+	}
+	paths, err := reference.Paths(parsed, known)
+	if err != nil {
+		return nil, &Error{Code: Syntax, Line: 1, Column: 1, Message: p.readable(err.Error())}
+	}
+	p.paths = make(map[string]path, len(paths))
+	for _, found := range slices.Backward(paths) {
+		original := parsed[found.From:found.To]
+		word := strings.Repeat(string(next()), utf8.RuneCountInString(original))
+		p.paths[word] = path{found, original}
+		parsed = parsed[:found.From] + word + parsed[found.To:]
+	}
+	program, err := compile(text, parsed, p)
 	if refusal, ok := errors.AsType[*Error](err); ok {
 		refusal.Message = p.readable(refusal.Message)
 	}
 	return program, err
+}
+
+// Paths returns the paths in the expression, in order.
+func (p *Program) Paths() (paths []reference.Path) {
+	for _, one := range p.paths {
+		paths = append(paths, one.Path)
+	}
+	slices.SortFunc(paths, func(a, b reference.Path) int { return a.From - b.From })
+	return paths
+}
+
+// Path returns the path that the whole expression consists of.
+func (p *Program) Path() (found reference.Path, whole bool) {
+	if node, ok := p.root.(*ast.IdentifierNode); ok {
+		one, isPath := p.paths[node.Value]
+		return one.Path, isPath
+	}
+	return found, false
 }
 
 // word returns the word that stands for a reference.
@@ -98,6 +160,9 @@ func (p *Program) word(name string) string {
 
 // refers reports whether a name or a string of the expression contains a reference.
 func (p *Program) refers(text string) bool { return p.mark != "" && strings.Contains(text, p.mark) }
+
+// isPath reports whether a name stands for a path.
+func (p *Program) isPath(name string) bool { _, is := p.paths[name]; return is }
 
 // onlyRefers reports whether a name consists of references.
 func (p *Program) onlyRefers(text string) bool {
@@ -109,13 +174,17 @@ func (p *Program) onlyRefers(text string) bool {
 
 // readable returns a string with references as the author wrote them.
 func (p *Program) readable(text string) string {
+	for word, path := range p.paths {
+		text = strings.ReplaceAll(text, word, path.text)
+	}
 	for word, name := range p.references {
 		text = strings.ReplaceAll(text, word, "{{env."+name+"}}")
 	}
 	return text
 }
 
-func compile(text string, p *Program) (*Program, error) {
+// compile parses the expression: parsed is the text with words for references and paths.
+func compile(text, parsed string, p *Program) (*Program, error) {
 	switch {
 	case len(text) > MaxText:
 		return nil, &Error{Code: TooExpensive, Line: 1, Column: 1, Message: fmt.Sprintf("the expression has %d bytes; at most %d are allowed", len(text), MaxText)}
@@ -123,10 +192,6 @@ func compile(text string, p *Program) (*Program, error) {
 		return nil, &Error{Code: Syntax, Line: 1, Column: 1, Message: "the expression is not UTF-8"}
 	case strings.TrimSpace(text) == "":
 		return nil, &Error{Code: Syntax, Line: 1, Column: 1, Message: "the expression is empty"}
-	}
-	parsed := text
-	if p.mark != "" {
-		parsed = envref.Replace(text, p.word)
 	}
 	root, err := parse(parsed)
 	if err != nil {
@@ -139,11 +204,17 @@ func compile(text string, p *Program) (*Program, error) {
 // Run evaluates the expression. The values are decoded JSON, with numbers as json.Number, float64,
 // int or int64. Run doesn't modify them. The result has the same types, can be encoded as JSON, and
 // may share parts with the values. Every error is an *Error that contains none of the values.
-func (p *Program) Run(values map[string]any) (result any, err error) { return p.RunWith(values, nil) }
+func (p *Program) Run(values map[string]any) (result any, err error) {
+	return p.RunWith(values, Context{})
+}
 
-// RunWith is Run with the values of the variables that the expression refers to.
-func (p *Program) RunWith(values map[string]any, variables envref.Values) (result any, err error) {
-	r := &run{program: p, values: values, variables: variables}
+// RunWith is Run with the values that the expression refers to.
+func (p *Program) RunWith(values map[string]any, c Context) (result any, err error) {
+	r := &run{program: p, values: values, context: c}
+	if c.Budget != nil {
+		r.steps, r.memory = c.Budget.steps, c.Budget.memory
+		defer func() { *c.Budget = Budget{r.steps, r.memory} }()
+	}
 	defer func() {
 		if cause := recover(); cause != nil {
 			result, err = nil, r.failure(cause)
@@ -156,6 +227,9 @@ func (p *Program) RunWith(values map[string]any, variables envref.Values) (resul
 
 // failure returns the error of an aborted run.
 func (r *run) failure(cause any) error {
+	if missing, ok := cause.(absent); ok {
+		cause = missing.Error
+	}
 	if err, ok := cause.(*Error); ok {
 		err.Message = r.program.readable(err.Message)
 		return err

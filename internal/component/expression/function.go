@@ -56,7 +56,8 @@ func isFunction(name string) bool {
 	return plain || clockFunctions[name] || slices.Contains(predicates, name)
 }
 
-func functionNames() []string {
+// FunctionNames returns the names of all functions, sorted.
+func FunctionNames() []string {
 	names := slices.AppendSeq(slices.Clone(predicates), maps.Keys(functions))
 	slices.Sort(names)
 	return names

@@ -21,7 +21,19 @@ func (r *run) unary(node *ast.UnaryNode, s scope) any {
 }
 
 func (r *run) binary(node *ast.BinaryNode, s scope) any {
-	left := r.eval(node.Left, s)
+	evalLeft, evalRight := r.eval, r.eval
+	switch _, leftNil := node.Left.(*ast.NilNode); node.Operator {
+	case "??":
+		evalLeft = r.tolerate
+	case "==", "!=":
+		if _, rightNil := node.Right.(*ast.NilNode); rightNil {
+			evalLeft = r.tolerate
+		}
+		if leftNil {
+			evalRight = r.tolerate
+		}
+	}
+	left := evalLeft(node.Left, s)
 	switch node.Operator {
 	case "and", "&&":
 		return r.boolean(node.Left, left) && r.boolean(node.Right, r.eval(node.Right, s))
@@ -33,7 +45,7 @@ func (r *run) binary(node *ast.BinaryNode, s scope) any {
 		}
 		return r.eval(node.Right, s)
 	}
-	right := r.eval(node.Right, s)
+	right := evalRight(node.Right, s)
 	switch node.Operator {
 	case "==":
 		return r.equal(node, left, right, 0)

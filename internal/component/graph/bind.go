@@ -47,6 +47,28 @@ func Select(output json.RawMessage, path string) (json.RawMessage, bool) {
 	return output, true
 }
 
+// Select returns the value of a source in the output, or in the error, of its component.
+func (s Source) Select(output json.RawMessage) (json.RawMessage, bool) {
+	switch {
+	case s.Failure:
+		return SelectSegments(output, s.Segments[1:])
+	case s.Segments != nil:
+		return SelectSegments(output, s.Segments)
+	}
+	return Select(output, s.Path)
+}
+
+// SelectSegments returns the value at a path in an output.
+func SelectSegments(output json.RawMessage, segments []string) (value json.RawMessage, ok bool) {
+	value, ok = output, len(output) > 0
+	for _, segment := range segments {
+		if value, ok = step(value, segment); !ok {
+			return nil, false
+		}
+	}
+	return value, ok
+}
+
 // step returns the field or item of a JSON value that one segment of a path refers to.
 func step(value json.RawMessage, segment string) (json.RawMessage, bool) {
 	switch trimmed := bytes.TrimLeft(value, " \t\r\n"); {

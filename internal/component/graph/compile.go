@@ -45,6 +45,11 @@ type node struct {
 	wired         map[string]bool
 	sources       []Source
 	bound         []binding
+	references    []Source        // the outputs to which strings and expressions refer
+	texts         map[string]text // strings with references, by their JSON pointers
+	variables     []string        // environment variables in expressions
+	hidden        map[string]bool // names that mean inputs in expressions
+	aboutRun      bool            // a reference starts with run, or is now()
 	input         *jsonschema.Schema
 	output        *jsonschema.Schema
 
@@ -68,9 +73,10 @@ type compiler struct {
 	definition Definition
 	library    Library
 	nodes      []node
-	index      map[string]int                // by ID; the first of duplicates
-	arrows     []arrow                       // edges, without those that close a cycle after cutCycles
-	flows      []arrow                       // edges and connections between the nodes of a scope
+	index      map[string]int // by ID; the first of duplicates
+	arrows     []arrow        // edges, without those that close a cycle after cutCycles
+	flows      []arrow        // edges and connections between the nodes of a scope
+	uses       []use
 	items      map[int]Connection            // connections into the items of FOR_EACH components
 	schemas    map[string]*jsonschema.Schema // cache of parsed schemas
 	problems   []Problem
@@ -86,14 +92,16 @@ func Compile(d Definition, library Library) (*Plan, []Problem) {
 
 // compile is Compile with additional checks, which may add errors and warnings.
 func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan, problems, warnings []Problem) {
-	c := &compiler{definition: d, library: library, index: map[string]int{}, schemas: map[string]*jsonschema.Schema{}, reported: map[Problem]bool{}}
+	c := &compiler{definition: d, library: library, index: map[string]int{}, items: map[int]Connection{}, schemas: map[string]*jsonschema.Schema{}, reported: map[Problem]bool{}}
 	if c.limits() {
 		c.components()
+		c.references()
 		c.edges()
 		c.cutCycles()
 		c.bodies()
 		c.reach()
 		c.connections()
+		c.connectReferences()
 		order := c.cutDeadlocks()
 		c.inputs()
 		more(c)
@@ -300,6 +308,12 @@ func (c *compiler) dataSources(reached []bool) []int {
 		from, sourceKnown := c.index[connection.From.ComponentID]
 		to, targetKnown := c.index[connection.To.ComponentID]
 		if sourceKnown && targetKnown && reached[to] && !reached[from] && !entered[from] && !slices.Contains(sources, from) {
+			sources = append(sources, from)
+		}
+	}
+	for _, u := range c.uses {
+		from, known := c.index[u.Root]
+		if known && !u.Named && reached[u.node] && !reached[from] && !entered[from] && !slices.Contains(sources, from) {
 			sources = append(sources, from)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -20,10 +21,16 @@ const (
 
 // Source is a data connection from the receiver's point of view.
 type Source struct {
-	Connection string // ID of the connection
+	Connection string // ID of the connection; empty for a reference
 
 	From string // source component
 	Path string // name or dotted path in the source's output, for Select
+
+	// Segments are those of a reference's path; nil for a connection. Failure reports whether the
+	// reference leads into the error of From; the path then starts with `error`.
+	Segments []string
+	Failure  bool
+
 	To   string // name or dotted path in the receiver's input, for Bind
 	Into string // receiving component
 
@@ -43,6 +50,11 @@ type Source struct {
 	segments []string // To, split
 }
 
+// Reference returns the path of a reference.
+func (s Source) Reference() string {
+	return reference.Path{Root: s.From, Segments: s.Segments}.String()
+}
+
 // binding is an input that a connection fills.
 type binding struct {
 	pointer  string
@@ -53,7 +65,6 @@ type binding struct {
 
 // connections checks the data connections.
 func (c *compiler) connections() {
-	c.items = map[int]Connection{}
 	for _, connection := range c.definition.DataConnections {
 		if to, ok := c.index[connection.To.ComponentID]; ok && c.nodes[to].module.Loop && connection.To.Input == "items" {
 			c.items[to] = connection
@@ -219,7 +230,7 @@ func (c *compiler) inputs() {
 		for _, b := range n.bound {
 			bound = append(bound, b.path)
 		}
-		for _, problem := range n.module.Check(object(n.component.Input), object(n.component.Config), bound) {
+		for _, problem := range n.module.Check(object(n.component.Input), object(n.component.Config), bound, c.nameTest(n.hidden)) {
 			if !c.reported[Problem{Pointer: pointer + problem.Pointer, Code: CodeMissingInput}] {
 				if problem.Code == "" {
 					problem.Code = CodeInvalidInput

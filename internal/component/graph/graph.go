@@ -9,6 +9,8 @@ package graph
 
 import (
 	"encoding/json"
+
+	"github.com/weft-automation/weft/internal/component/template"
 )
 
 // Ports with a predefined meaning (decisions 8.2).
@@ -110,6 +112,9 @@ type Module struct {
 	Lasts     bool                                  // the module is Inline and takes time, which timeoutMs limits
 
 	Input, Config, Output json.RawMessage // JSON Schemas
+	// InputAddresses and ConfigAddresses are the places of the URLs to which calls go: JSON pointers in
+	// which `*` stands for every field or item.
+	InputAddresses, ConfigAddresses []string
 
 	// Gives describes the output more precisely than Output does, from the literal values of input
 	// and config: for example, the fields that the config names. bound lists the inputs that have
@@ -117,11 +122,12 @@ type Module struct {
 	Gives func(input, config, runInput json.RawMessage, bound []string) []Given
 	// Review is like Check, but returns warnings, and the problems because of which the component
 	// can never work. Only new definitions must be free of these problems. Review may be nil.
-	Review func(input, config json.RawMessage, bound []string) (problems, warnings []Problem)
+	// known reports whether a name in an expression starts a path.
+	Review func(input, config json.RawMessage, bound []string, known func(name string) bool) (problems, warnings []Problem)
 	// Check returns the errors in the literals, with pointers that start with /input or /config.
 	// Inputs in bound receive their values from connections, so the literals may lack them. Check
 	// may be nil.
-	Check func(input, config json.RawMessage, bound []string) []Problem
+	Check func(input, config json.RawMessage, bound []string, known func(name string) bool) []Problem
 }
 
 // Given describes the output of a component with two JSON Schemas.
@@ -169,18 +175,20 @@ const (
 	CodeInputTaken         = "INPUT_TAKEN" // two connections lead into the same input
 	CodeTypeMismatch       = "TYPE_MISMATCH"
 	CodeMissingInput       = "MISSING_INPUT"
+	CodeInvalidReference   = "INVALID_REFERENCE"
+	CodeInvalidAddress     = template.CodeAddress
 	CodeInvalidInput       = "INVALID_INPUT" // an invalid literal, and errors of Check without a code
 )
 
 // Codes of warnings. They never change.
 const (
-	WarnTimeout     = "TIMEOUT_UNHANDLED"
-	WarnBody        = "LOOP_WITHOUT_BODY"
-	WarnBranch      = "BRANCH_WITHOUT_EDGES"
-	WarnCase        = "CASE_WITHOUT_EDGE"
-	WarnName        = "NAME_NOT_BROUGHT"
-	WarnPlaceholder = "PLACEHOLDER_NOT_FILLED"
-	WarnExpression  = "EXPRESSION_INVALID"
-	WarnShadowed    = "INPUT_SHADOWED"
-	WarnOutput      = "OUTPUT_NOT_DECLARED"
+	WarnTimeout    = "TIMEOUT_UNHANDLED"
+	WarnBody       = "LOOP_WITHOUT_BODY"
+	WarnBranch     = "BRANCH_WITHOUT_EDGES"
+	WarnCase       = "CASE_WITHOUT_EDGE"
+	WarnName       = "NAME_NOT_BROUGHT"
+	WarnText       = "REFERENCE_IS_TEXT"
+	WarnExpression = "EXPRESSION_INVALID"
+	WarnShadowed   = "INPUT_SHADOWED"
+	WarnOutput     = "OUTPUT_NOT_DECLARED"
 )

@@ -66,7 +66,7 @@ var modules = library{
 	"BARE": {Input: json.RawMessage(`{"type":"object","properties":{}}`)},
 	"NEEDY": {
 		Input: json.RawMessage(`{"type":"object","required":["wanted","a/b"],"properties":{"wanted":{"type":"string"},"a/b":{},"other":{}}}`),
-		Check: func(input, config json.RawMessage, bound []string) []graph.Problem {
+		Check: func(input, config json.RawMessage, bound []string, _ func(string) bool) []graph.Problem {
 			var problems []graph.Problem
 			if !strings.Contains(string(input), "wanted") && !slices.Contains(bound, "wanted") {
 				problems = append(problems, graph.Problem{Pointer: "/input/wanted", Message: "is required"})
@@ -207,8 +207,8 @@ func shown(step graph.Step) string {
 // The result depends only on the states: not on a clock, a database, a context or a log.
 func TestPackageIsPure(t *testing.T) {
 	t.Parallel()
-	const own = "github.com/weft-automation/weft/internal/kit/"
-	allowed := []string{"bytes", "cmp", "encoding/json", "errors", "fmt", "maps", "math", "math/big", "reflect", "regexp", "slices", "strconv", "strings", own + "fault", own + "jsonschema", own + "status", own + "strictjson"}
+	const own, component = "github.com/weft-automation/weft/internal/kit/", "github.com/weft-automation/weft/internal/component/"
+	allowed := []string{"bytes", "cmp", "encoding/json", "errors", "fmt", "maps", "math", "math/big", "reflect", "regexp", "slices", "strconv", "strings", component + "expression", component + "template", own + "envref", own + "fault", own + "jsonschema", own + "reference", own + "spelling", own + "status", own + "strictjson"}
 	paths, _ := filepath.Glob("*.go")
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {

@@ -33,7 +33,7 @@ func (c *compiler) review() {
 		if n.module.Review == nil || !isObject(n.component.Input) || !isObject(n.component.Config) {
 			continue
 		}
-		problems, warnings := n.module.Review(object(n.component.Input), object(n.component.Config), n.paths())
+		problems, warnings := n.module.Review(object(n.component.Input), object(n.component.Config), n.paths(), c.nameTest(n.hidden))
 		for _, p := range problems {
 			c.fault(pointer+p.Pointer, p.Code, "component %s: %s", quote(n.component.ID), p.Message)
 		}

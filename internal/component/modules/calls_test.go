@@ -65,7 +65,7 @@ func FuzzCalls(f *testing.F) {
 				t.Errorf("%s %q %q: %s", d.Module, input, config, line)
 			}
 		}
-		_ = entry.CheckLiterals(input, config, nil)
+		_ = entry.CheckLiterals(input, config, nil, nil)
 		if shown := entry.RedactInput(input); strictjson.Check(input) == nil && strictjson.Check(shown) != nil {
 			t.Errorf("%s %q is shown as %q", d.Module, input, shown)
 		}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
@@ -22,11 +22,11 @@ type Final db.ExecutionGetRow
 // FreezeManyTx freezes the callback bodies of executions that become final in tx, and enqueues
 // their first delivery. The body is the execution's record at that time, when the callback has no
 // attempts yet. Every attempt and every replay sends these bytes (decisions 5.1). If the output is
-// sealed, the body is sealed too.
+// sealed, the body is sealed too. The bodies and the jobs are written with the commit.
 //
 // FreezeManyTx returns the deliveries that this process has room for. The caller must call Start
-// after the commit, or Drop if the commit fails. A nil Deliverer returns no deliveries.
-func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) (*Ready, error) {
+// after the commit, or Drop if the commit fails. A nil Deliverer has no room.
+func (d *Deliverer) FreezeManyTx(ctx context.Context, tx *postgres.Tx, v *vault.Vault, finals []Final) (*Ready, error) {
 	if len(finals) == 0 {
 		return nil, nil
 	}
@@ -34,19 +34,19 @@ func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Cli
 	if err != nil || len(deliveries) == 0 {
 		return nil, err
 	}
-	ready, rest := d.keep(deliveries)
-	if len(ready.deliveries) > 0 {
-		err = queueTx(ctx, tx, jobs, ready.deliveries, d.Clock.Now().Add(d.safetyNet()))
+	ready := &Ready{deliverer: d, frozen: time.Now()}
+	p := db.CallbackFreezeManyParams{Queue: Queue, SafetyNet: d.safetyNet(), MaxRuns: maxRuns}
+	for _, c := range deliveries {
+		kept := d != nil && d.local.reserve(c.WorkspaceID, len(c.body))
+		if kept {
+			ready.deliveries = append(ready.deliveries, c)
+		}
+		p.WorkspaceIds, p.ExecutionIds = append(p.WorkspaceIds, c.WorkspaceID), append(p.ExecutionIds, c.ExecutionID)
+		p.Bodies, p.Kept = append(p.Bodies, c.body), append(p.Kept, kept)
 	}
-	if err == nil {
-		err = queueTx(ctx, tx, jobs, rest, time.Time{})
-	}
-	if err == nil {
-		err = bindTx(ctx, tx, ready.deliveries, rest)
-	}
-	if err != nil {
-		ready.Drop()
-		return nil, err
+	ready.jobs = postgres.Returning[db.CallbackFreezeManyRow](tx.AtCommit(), db.CallbackFreezeMany, p)
+	if len(ready.deliveries) < len(deliveries) {
+		_ = db.New().RiverJobNotify(ctx, tx.AtCommit(), Queue)
 	}
 	return ready, nil
 }
@@ -99,64 +99,10 @@ func bodyAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Body}
 }
 
-// keep splits deliveries into two lists: the deliveries that this process has room for, and the
-// other deliveries.
-func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
-	if d == nil {
-		return &Ready{}, deliveries
-	}
-	ready := &Ready{deliverer: d, frozen: time.Now()}
-	var rest []delivery
-	for _, c := range deliveries {
-		if d.local.reserve(c.WorkspaceID, len(c.body)) {
-			ready.deliveries = append(ready.deliveries, c)
-		} else {
-			rest = append(rest, c)
-		}
-	}
-	return ready, rest
-}
-
 // safetyNet is the delay of the job of a delivery that this process attempts without the queue.
 func (d *Deliverer) safetyNet() time.Duration {
 	if d == nil {
 		return 0
 	}
 	return startWithin + d.maxDuration()
-}
-
-// queueTx inserts the jobs of deliveries and sets their job IDs.
-func queueTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []delivery, due time.Time) error {
-	if len(deliveries) == 0 {
-		return nil
-	}
-	args := make([]Args, len(deliveries))
-	for i, c := range deliveries {
-		args[i] = c.Args
-	}
-	ids, err := enqueueManyTx(ctx, tx, jobs, args, due)
-	if err != nil {
-		return err
-	}
-	for i := range deliveries {
-		deliveries[i].jobID = ids[i]
-	}
-	return nil
-}
-
-// bindTx stores the bodies and job IDs in the callbacks.
-func bindTx(ctx context.Context, tx pgx.Tx, groups ...[]delivery) error {
-	var p db.CallbackFreezeManyParams
-	for _, deliveries := range groups {
-		for _, c := range deliveries {
-			p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
-			p.ExecutionIds = append(p.ExecutionIds, c.ExecutionID)
-			p.Bodies = append(p.Bodies, c.body)
-			p.JobIds = append(p.JobIds, c.jobID)
-		}
-	}
-	if err := db.New().CallbackFreezeMany(ctx, tx, p); err != nil {
-		return fmt.Errorf("freeze callbacks: %w", err)
-	}
-	return nil
 }

@@ -245,7 +245,7 @@ func (b *bench) accept(t testing.TB, wishes ...wish) []Final {
 func (b *bench) finish(t testing.TB, here bool, finals ...Final) {
 	t.Helper()
 	var ready *Ready
-	err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+	err := postgres.InTx(t.Context(), b.pool, nil, func(tx *postgres.Tx) error {
 		ids := make([]uuid.UUID, len(finals))
 		for i, f := range finals {
 			ids[i] = f.ID
@@ -258,7 +258,7 @@ func (b *bench) finish(t testing.TB, here bool, finals ...Final) {
 		if here {
 			deliverer = b.deliverer
 		}
-		ready, err = deliverer.FreezeManyTx(t.Context(), tx, b.jobs, b.vault, finals)
+		ready, err = deliverer.FreezeManyTx(t.Context(), tx, b.vault, finals)
 		return err
 	})
 	if err != nil {

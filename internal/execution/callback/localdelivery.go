@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/wait"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 const (
@@ -87,6 +88,7 @@ func (h *localDeliveries) drain(ctx context.Context) {
 type Ready struct {
 	deliverer  *Deliverer
 	deliveries []delivery
+	jobs       *postgres.Rows[db.CallbackFreezeManyRow]
 	frozen     time.Time
 }
 
@@ -95,7 +97,12 @@ func (r *Ready) Start() {
 	if r == nil {
 		return
 	}
+	jobs := map[uuid.UUID]int64{}
+	for _, row := range r.jobs.All() {
+		jobs[row.ExecutionID] = row.JobID
+	}
 	for _, c := range r.deliveries {
+		c.jobID = jobs[c.ExecutionID]
 		go func() {
 			defer r.deliverer.local.release(c.WorkspaceID, len(c.body))
 			if time.Since(r.frozen) > startWithin {

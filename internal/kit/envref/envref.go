@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
+	references "github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -35,6 +36,10 @@ var reference = regexp.MustCompile(`\{\{env\.([A-Z][A-Z0-9_]{0,63})\}\}`)
 // only at run time.
 func In(text string) bool { return reference.MatchString(text) }
 
+// All reports whether every reference in a string is one to an environment variable, in the form
+// {{env.NAME}}.
+func All(text string) bool { return !strings.Contains(reference.ReplaceAllString(text, ""), "{{") }
+
 // Only returns the name of the variable if a string consists of one reference.
 func Only(text string) (name string, ok bool) {
 	text = strings.TrimSpace(text)
@@ -52,19 +57,25 @@ func Replace(text string, with func(name string) string) string {
 	})
 }
 
-// scheme matches the name of an authentication scheme (RFC 9110 part 11.1) before a reference.
-var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z-]* $`)
+// opening matches what may precede the references of a string without a secret: the name of an
+// authentication scheme (RFC 9110 part 11.1), or of a cookie.
+var opening = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,15} |[A-Za-z0-9_-]{1,40}=)$`)
 
-// Alone reports whether a string consists of references, and therefore contains no secret. The
-// name of an authentication scheme may precede the references.
+// Alone reports whether a string consists of references without string literals, and therefore contains
+// no secret. The name of an authentication scheme or of a cookie may precede the references.
 func Alone(text string) bool {
-	first := reference.FindStringIndex(text)
-	if first == nil || reference.ReplaceAllString(text[first[0]:], "") != "" {
+	parts, err := references.Parse(text)
+	if err != nil {
 		return false
 	}
-	before := text[:first[0]]
-	return before == "" || len(before) <= 17 && scheme.MatchString(before)
+	if !parts[0].IsCode && len(parts) > 1 && opening.MatchString(parts[0].Text) {
+		parts = parts[1:]
+	}
+	return !slices.ContainsFunc(parts, func(part references.Part) bool { return !part.IsCode || strings.ContainsAny(part.Text, "\"'`") })
 }
+
+// inReference matches a variable in an expression.
+var inReference = regexp.MustCompile(`\benv(?:\.|\[\s*["'])([A-Z][A-Z0-9_]{0,63})\b`)
 
 // Names returns the variables that the strings of the JSON documents refer to, sorted.
 func Names(data ...json.RawMessage) []string {
@@ -78,15 +89,39 @@ func Names(data ...json.RawMessage) []string {
 			continue // invalid JSON has no references
 		}
 		each(value, "", func(_, text string) {
-			for _, match := range reference.FindAllStringSubmatch(text, -1) {
-				found[match[1]] = true
+			for _, name := range namesIn(text) {
+				found[name] = true
 			}
 		})
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Places returns the strings of a JSON document that contain references, by their JSON pointers.
+// namesIn returns the variables that a string refers to.
+func namesIn(text string) (names []string) {
+	if parts, err := references.Parse(text); err == nil {
+		for _, part := range parts {
+			if part.IsCode {
+				names = append(names, NamesInExpression(part.Text)...)
+			}
+		}
+		return names
+	}
+	for _, match := range reference.FindAllStringSubmatch(text, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// NamesInExpression returns what looks like a variable in an expression, such as env.LIMIT.
+func NamesInExpression(code string) (names []string) {
+	for _, match := range inReference.FindAllStringSubmatch(code, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// Places returns the strings of a JSON document with double braces, by their JSON pointers.
 func Places(data json.RawMessage) map[string]string {
 	places := map[string]string{}
 	value, err := decode(data)
@@ -94,28 +129,11 @@ func Places(data json.RawMessage) map[string]string {
 		return places // invalid JSON has no references
 	}
 	each(value, "", func(pointer, text string) {
-		if In(text) {
+		if strings.Contains(text, "{{") {
 			places[pointer] = text
 		}
 	})
 	return places
-}
-
-// Faults returns the malformed references in a JSON document: strings that contain {{env. without
-// a valid name. pointer is the JSON pointer of the document.
-func Faults(pointer string, data json.RawMessage) (details []fault.Detail) {
-	value, err := decode(data)
-	if err != nil {
-		return nil // reported by the check of the document's form
-	}
-	each(value, pointer, func(at, text string) {
-		if len(details) <= fault.MaxDetails && strings.Count(text, prefix) != len(reference.FindAllStringIndex(text, -1)) {
-			details = append(details, fault.Detail{
-				Code: string(fault.InvalidInput), Pointer: at, Message: "contains a malformed reference to an environment variable: write " + syntax,
-			})
-		}
-	})
-	return details
 }
 
 // nearly matches strings that were probably meant as references.
@@ -140,34 +158,6 @@ func Nearly(data ...json.RawMessage) (places []string) {
 	return places
 }
 
-// placeholder matches anything in double braces.
-var placeholder = regexp.MustCompile(`\{\{[^{}]{1,80}\}\}`)
-
-// Unfilled returns the strings of a JSON document with placeholders that are never filled. pointer
-// is the JSON pointer of the document. The details don't quote the strings, which may be secret.
-func Unfilled(pointer string, data json.RawMessage) (details []fault.Detail) {
-	value, err := decode(data)
-	if err != nil {
-		return nil // reported by the check of the document's form
-	}
-	each(value, pointer, func(at, text string) {
-		for _, place := range placeholder.FindAllString(text, -1) {
-			message := "contains double braces that are not replaced: only {{env.NAME}} is, and values of other components come through data connections"
-			switch {
-			case strings.HasPrefix(place, prefix):
-				continue // the string is replaced, or reported by Faults
-			case len(details) > fault.MaxDetails:
-				return
-			case nearly.MatchString(place):
-				message = "is not replaced, because it is not a valid reference to an environment variable: write " + syntax
-			}
-			details = append(details, fault.Detail{Pointer: at, Message: message})
-			return
-		}
-	})
-	return details
-}
-
 // Values are the values of variables, by name.
 type Values map[string]string
 
@@ -179,15 +169,10 @@ func (u *Unknown) Error() string { return fmt.Sprintf("there is no environment v
 // ErrTooLarge means that the values exceed 1 MiB in total.
 var ErrTooLarge = errors.New("the values of the environment variables exceed 1 MiB in total")
 
-// Resolve replaces the references in a JSON document. pointer is the JSON pointer of the document.
-// It returns an *Unknown for the first variable without a value. A document without references is
-// returned unchanged.
-func (v Values) Resolve(pointer string, data json.RawMessage) (json.RawMessage, error) {
-	return v.ResolveAs(pointer, data, data)
-}
-
-// ResolveAs is Resolve for a document that an author wrote and into which other values were inserted
-// later. It replaces references only in strings that still have the author's value.
+// ResolveAs replaces the references in a JSON document that an author wrote, and into which other values
+// may have been inserted later: only in strings that still have the author's value. pointer is the JSON
+// pointer of the document. ResolveAs returns an *Unknown for the first variable without a value. A
+// document without references is returned unchanged.
 func (v Values) ResolveAs(pointer string, data, written json.RawMessage) (json.RawMessage, error) {
 	if len(Names(written)) == 0 {
 		return data, nil
@@ -206,6 +191,21 @@ func (v Values) ResolveAs(pointer string, data, written json.RawMessage) (json.R
 		return nil, err
 	}
 	return strictjson.EncodeLike(resolved, data)
+}
+
+// Filler replaces the references in the strings of one component.
+type Filler struct{ filling }
+
+// NewFiller returns a Filler with these values.
+func NewFiller(values Values) *Filler { return &Filler{filling{values: values, left: maxResolved}} }
+
+// Fill replaces the references in the string at a JSON pointer. It leaves a string alone that contains
+// anything else in double braces. It returns an *Unknown for a variable without a value, and ErrTooLarge.
+func (f *Filler) Fill(pointer, text string) (string, error) {
+	if !strings.Contains(text, prefix) || !All(text) {
+		return text, nil
+	}
+	return f.put(pointer, text)
 }
 
 // filling is the state of one resolution.

@@ -351,6 +351,20 @@ func (s *Schema) member(segment string, top bool) (*Schema, bool) {
 	return s.AdditionalProperties, !s.AdditionalProperties.Never
 }
 
+// Inner returns the schema of a field or an item, or nil if nothing is certain about it.
+func (s *Schema) Inner(token string) *Schema {
+	inner, _ := s.member(token, false)
+	return inner
+}
+
+// Within is Inner for the place to which several tokens lead.
+func (s *Schema) Within(tokens []string) *Schema {
+	for _, token := range tokens {
+		s = s.Inner(token)
+	}
+	return s
+}
+
 // MaxIndex is the highest index of an array in a path.
 const MaxIndex = 9_999
 

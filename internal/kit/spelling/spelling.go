@@ -21,3 +21,16 @@ func Distance(from, to string) int {
 	}
 	return row[len(to)]
 }
+
+// Nearest returns the name that differs least from a name: by at most two bytes, and by fewer than the
+// name has. It returns "" if no name is near enough.
+func Nearest(to string, names []string) (nearest string) {
+	const most = 2
+	least := most + 1
+	for _, name := range names {
+		if d := Distance(to, name); d < least && d < len(to) {
+			nearest, least = name, d
+		}
+	}
+	return nearest
+}

@@ -2,7 +2,6 @@ package workflowfile
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +11,8 @@ import (
 
 // expander replaces the short form of a workflow with the API's form.
 type expander struct {
-	ids                []string
-	edges, connections []*yaml.Node
+	ids   []string
+	edges []*yaml.Node
 }
 
 // expand replaces the short form of a workflow with the API's form.
@@ -23,7 +22,8 @@ func expand(root *yaml.Node) error {
 	if e.edges, err = listOf(root, "sequenceEdges"); err != nil {
 		return err
 	}
-	if e.connections, err = listOf(root, "dataConnections"); err != nil {
+	connections, err := listOf(root, "dataConnections")
+	if err != nil {
 		return err
 	}
 	components := field(root, "components")
@@ -35,7 +35,7 @@ func expand(root *yaml.Node) error {
 		set(root, "components", list)
 	}
 	setList(root, "sequenceEdges", e.edges, "e")
-	setList(root, "dataConnections", e.connections, "d")
+	setList(root, "dataConnections", connections, "d")
 	return nil
 }
 
@@ -79,7 +79,7 @@ func setID(object *yaml.Node, id string) {
 	object.Content = append([]*yaml.Node{text("id", object.Line), text(id, object.Line)}, object.Content...)
 }
 
-// components returns the list of a map of components, and adds their edges and connections.
+// components returns the list of a map of components, and adds their edges.
 func (e *expander) components(byID *yaml.Node) (*yaml.Node, error) {
 	entered := map[string]bool{}
 	for _, edge := range e.edges {
@@ -105,14 +105,6 @@ func (e *expander) components(byID *yaml.Node) (*yaml.Node, error) {
 			}
 		case i > 0 && !entered[id]:
 			e.edges = append(e.edges, mapping(key.Line, "from", e.ids[i-1], "to", id))
-		}
-		if input := field(one, "input"); input != nil && input.Kind == yaml.MappingNode {
-			if _, err := e.take(input, id, nil); err != nil {
-				return nil, err
-			}
-		}
-		if err := e.refuse(field(one, "config"), "components."+id+".config"); err != nil {
-			return nil, err
 		}
 		one.Line = key.Line
 		setID(one, id)
@@ -143,90 +135,3 @@ func (e *expander) after(id string, after *yaml.Node) error {
 }
 
 func (e *expander) known(id string) bool { return slices.Contains(e.ids, id) }
-
-// reference matches {{component.output}}. References to variables, {{env.NAME}}, stay as they are;
-// spaced matches those with spaces, which are not references.
-var (
-	reference = regexp.MustCompile(`^\{\{ *([A-Za-z0-9_-]+)\.([^{} ](?:[^{}]*[^{} ])?) *\}\}$`)
-	spaced    = regexp.MustCompile(`\{\{ *env\.([^{} ]*) *\}\}`)
-	inText    = regexp.MustCompile(`\{\{ *([A-Za-z0-9_-]+)`)
-	index     = regexp.MustCompile(`^[0-9]+$`)
-)
-
-// environment is the name before the dot in references to variables.
-const environment = "env"
-
-// take replaces the references in an input with connections. It reports whether it found one.
-// Objects that have only references are removed, because connections create them.
-func (e *expander) take(object *yaml.Node, to string, path []string) (took bool, err error) {
-	var kept []*yaml.Node
-	for i := 0; i < len(object.Content); i += 2 {
-		key, value := object.Content[i], object.Content[i+1]
-		at := append(path[:len(path):len(path)], key.Value)
-		found := false
-		switch value.Kind {
-		case yaml.MappingNode:
-			found, err = e.take(value, to, at)
-		case yaml.SequenceNode:
-			err = e.refuse(value, "components."+to+".input."+strings.Join(at, "."))
-		default:
-			found, err = e.connect(value, to, at)
-		}
-		if err != nil {
-			return false, err
-		}
-		took = took || found
-		if !found || value.Kind == yaml.MappingNode && len(value.Content) > 0 {
-			kept = append(kept, key, value)
-		}
-	}
-	object.Content = kept
-	return took, nil
-}
-
-// connect adds the connection of a string that is a reference, and reports whether it did.
-func (e *expander) connect(value *yaml.Node, to string, path []string) (bool, error) {
-	if value.Tag != tagString || !strings.Contains(strings.ReplaceAll(value.Value, "{{"+environment+".", ""), "{{") {
-		return false, nil
-	}
-	place := fmt.Sprintf("line %d: components.%s.input.%s", value.Line, to, strings.Join(path, "."))
-	for _, variable := range spaced.FindAllStringSubmatch(value.Value, -1) {
-		if strings.Contains(variable[0], " ") && !e.known(environment) {
-			return false, fmt.Errorf("%s: write {{env.%s}} without spaces", place, variable[1])
-		}
-	}
-	found := reference.FindStringSubmatch(value.Value)
-	if found == nil {
-		return false, fmt.Errorf("%s: a reference must be the whole value, as in {{%s.OUTPUT}}. To build a string, use a TRANSFORM", place, e.ids[0])
-	}
-	if !e.known(found[1]) {
-		return false, fmt.Errorf("%s: no component has the ID %q. The components are %s", place, found[1], strings.Join(e.ids, ", "))
-	}
-	for _, name := range path {
-		if name == "" || strings.Contains(name, ".") || index.MatchString(name) {
-			return false, fmt.Errorf("%s: the key %q cannot have a reference; use dataConnections", place, name)
-		}
-	}
-	e.connections = append(e.connections, mapping(value.Line,
-		"from", mapping(value.Line, "componentId", found[1], "output", found[2]),
-		"to", mapping(value.Line, "componentId", to, "input", strings.Join(path, "."))))
-	return true, nil
-}
-
-// refuse returns an error if a value contains a reference, where it can have none.
-func (e *expander) refuse(value *yaml.Node, place string) error {
-	if value == nil {
-		return nil
-	}
-	for _, found := range inText.FindAllStringSubmatch(value.Value, -1) {
-		if value.Tag == tagString && found[1] != environment && e.known(found[1]) {
-			return fmt.Errorf("line %d: %s: references to components are possible in objects of input only, not in lists and not in config", value.Line, place)
-		}
-	}
-	for _, item := range value.Content {
-		if err := e.refuse(item, place); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -66,7 +66,7 @@ func shorten(root *yaml.Node) bool {
 		short.Content = append(short.Content, text(id, 0), one)
 	}
 	shortenEdges(root, short)
-	shortenConnections(root, byID)
+	shortenConnections(root)
 	for _, one := range byID {
 		inOrder(one, componentOrder)
 	}
@@ -118,55 +118,15 @@ func shortenEdges(root, short *yaml.Node) {
 	}
 }
 
-// shortenConnections replaces connections with references.
-func shortenConnections(root *yaml.Node, byID map[string]*yaml.Node) {
+// shortenConnections removes the IDs of connections that Read assigns.
+func shortenConnections(root *yaml.Node) {
 	list := field(root, "dataConnections")
 	if list == nil || !serialIDs(list) {
 		return
 	}
-	list.Content = slices.DeleteFunc(list.Content, func(one *yaml.Node) bool {
+	for _, one := range list.Content {
 		remove(one, "id")
-		from, to := field(one, "from"), field(one, "to")
-		source := word(from, "componentId")
-		mark := text("{{"+source+"."+word(from, "output")+"}}", 0)
-		target := byID[word(to, "componentId")]
-		if target == nil || source == environment || !reference.MatchString(mark.Value) {
-			return false
-		}
-		input := field(target, "input")
-		if input == nil {
-			input = mapping(0)
-		}
-		if !refer(input, strings.Split(word(to, "input"), "."), mark) {
-			return false
-		}
-		set(target, "input", input)
-		return true
-	})
-}
-
-// refer sets a reference at a path, and reports whether that is possible. An object that is written
-// as empty gets no reference, because Read would remove it.
-func refer(object *yaml.Node, path []string, mark *yaml.Node) bool {
-	name, rest := path[0], path[1:]
-	next := field(object, name)
-	switch {
-	case name == "" || index.MatchString(name):
-		return false
-	case len(rest) == 0 && next == nil:
-		set(object, name, mark)
-		return true
-	case len(rest) == 0 || next != nil && (next.Kind != yaml.MappingNode || len(next.Content) == 0):
-		return false
-	case next != nil:
-		return refer(next, rest, mark)
 	}
-	next = mapping(0)
-	if !refer(next, rest, mark) {
-		return false
-	}
-	set(object, name, next)
-	return true
 }
 
 // equal reports whether two workflows in the API's form are the same, apart from default values,

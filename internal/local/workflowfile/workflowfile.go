@@ -1,8 +1,7 @@
 // Package workflowfile reads and writes workflows as files for people, in YAML or JSON.
 //
 // In the short form, components is a map by ID, in which each component follows the one before it
-// unless `after` names others, and {{component.output}} in an input stands for a data connection.
-// In the API's form, components is a list. Read returns the API's form of either; Write returns the
+// unless `after` names others. In the API's form, components is a list. Read returns the API's form of either; Write returns the
 // short form wherever Read can restore everything from it.
 package workflowfile
 

@@ -25,17 +25,15 @@ components:
 func TestShortFormBecomesTheFormOfTheAPI(t *testing.T) {
 	t.Parallel()
 	const want = `{"name":"hello","components":[{"id":"start","module":"ON_API_CALLED"},` +
-		`{"id":"call","module":"API_CALL","config":{"apiUrl":"https://example.com/double","method":"POST"},"input":{}},` +
-		`{"id":"answer","module":"RESPOND","input":{"token":"Bearer {{env.TOKEN}}"}}],` +
-		`"sequenceEdges":[{"id":"e1","from":"start","to":"call"},{"id":"e2","from":"call","to":"answer"}],` +
-		`"dataConnections":[{"id":"d1","from":{"componentId":"start","output":"n"},"to":{"componentId":"call","input":"body.n"}},` +
-		`{"id":"d2","from":{"componentId":"call","output":"body.doubled"},"to":{"componentId":"answer","input":"doubled"}}]}`
+		`{"id":"call","module":"API_CALL","config":{"apiUrl":"https://example.com/double","method":"POST"},"input":{"body":{"n":"{{start.n}}"}}},` +
+		`{"id":"answer","module":"RESPOND","input":{"doubled":"{{ call.body.doubled }}","token":"Bearer {{env.TOKEN}}"}}],` +
+		`"sequenceEdges":[{"id":"e1","from":"start","to":"call"},{"id":"e2","from":"call","to":"answer"}]}`
 	file, err := workflowfile.Read([]byte(hello))
 	if err != nil || string(file.JSON) != want {
 		t.Fatalf("got %s, %v, want %s", file.JSON, err, want)
 	}
 	for pointer, line := range map[string]int{
-		"/name": 2, "/components/1/config/apiUrl": 5, "/components/2": 6, "/dataConnections/0/to/input": 5, "/sequenceEdges/1/from": 6, "/components/9": 3, "/none": 0, "": 0,
+		"/name": 2, "/components/1/config/apiUrl": 5, "/components/2": 6, "/components/1/input/body/n": 5, "/sequenceEdges/1/from": 6, "/components/9": 3, "/none": 0, "": 0,
 	} {
 		if got := file.Line(pointer); got != line {
 			t.Errorf("%s is on line %d, want %d", pointer, got, line)
@@ -50,7 +48,7 @@ func TestEdgesAndValuesOfTheShortForm(t *testing.T) {
 		"components: {a: {module: X}, b: {module: X}, c: {module: X}}\nsequenceEdges: [{id: e1, from: a, to: c, port: error}]":        `"sequenceEdges":[{"id":"e1","from":"a","to":"c","port":"error"},{"id":"e2","from":"a","to":"b"}]`,
 		"components: [{id: a, module: X}, {id: b, module: X, input: {t: '{{a.x}} {{'}}]\nsequenceEdges: [{from: a, to: b}]":           `"input":{"t":"{{a.x}} {{"}}],"sequenceEdges":[{"id":"e1","from":"a","to":"b"}]`,
 		"a: [1.50, 1e400, 123456789012345678901234567890, '1', yes, 2026-01-01, null, ~, True, -0, !!str 5]":                          `{"a":[1.50,1e400,123456789012345678901234567890,"1","yes","2026-01-01",null,null,true,-0,"5"]}`,
-		"components: {a: {module: X}, b: {module: X, input: {c: {d: {e: '{{a.x}}'}, f: {}}}}}":                                        `"input":{"c":{"f":{}}}`,
+		"components: {a: {module: X}, b: {module: X, input: {c: ['{{a.x}}', 'to {{ a.y }}'], f: {}}}}":                                `"input":{"c":["{{a.x}}","to {{ a.y }}"],"f":{}}`,
 	} {
 		file, err := workflowfile.Read([]byte(given))
 		if err != nil || !strings.Contains(string(file.JSON), want) {
@@ -58,7 +56,7 @@ func TestEdgesAndValuesOfTheShortForm(t *testing.T) {
 		}
 	}
 	file, err := workflowfile.ReadJSON([]byte("{\"components\":\n{\"a\":{\"module\":\"X\"},\n\"b\":{\"module\":\"X\",\"input\":{\"v\":\"{{a.x}}\"}}}}"))
-	if err != nil || !strings.Contains(string(file.JSON), `{"componentId":"a","output":"x"}`) || file.Line("/components/1") != 3 {
+	if err != nil || !strings.Contains(string(file.JSON), `"v":"{{a.x}}"`) || file.Line("/components/1") != 3 {
 		t.Errorf("from JSON: %s, %v", file.JSON, err)
 	}
 }
@@ -76,17 +74,9 @@ func TestErrorsNameTheLineAndTheCorrection(t *testing.T) {
 		"a: !!binary x":                        "line 1: the tag !!binary is not supported",
 		"components:\n  a: X":                  "line 2: components.a: must be an object with a module",
 		"components:\n  a: {id: b, module: X}": "line 2: components.a: remove id",
-		"components:\n  a: {module: X}\n  b: {module: X, after: c.then}":                `line 3: components.b.after: "c.then" is not a component or COMPONENT.PORT. The components are a, b`,
-		"components:\n  a: {module: X}\n  b: {module: X}\nsequenceEdges: {a: b}":        "line 4: sequenceEdges: must be a list",
-		"components: []\ndataConnections:\n  a: b":                                      "line 3: dataConnections: must be a list",
-		"components:\n  a: {module: X, input: {v: '{{ env.X }}'}}":                      "line 2: components.a.input.v: write {{env.X}} without spaces",
-		"components:\n  a: {module: X, input: {v: 'to {{env.Y}} {{ env.X}}'}}":          "line 2: components.a.input.v: write {{env.X}} without spaces",
-		"components:\n  a: {module: X}\n  b:\n    input:\n      v: 'to {{a.x}}'":        "line 5: components.b.input.v: a reference must be the whole value, as in {{a.OUTPUT}}",
-		"components:\n  a: {module: X}\n  b:\n    input:\n      v: '{{a}}'":             "line 5: components.b.input.v: a reference must be the whole value",
-		"components:\n  a: {module: X}\n  b:\n    input:\n      v: {w: '{{c.x}}'}":      `line 5: components.b.input.v.w: no component has the ID "c". The components are a, b`,
-		"components:\n  a: {module: X}\n  b:\n    input:\n      v.w: '{{a.x}}'":         `line 5: components.b.input.v.w: the key "v.w" cannot have a reference; use dataConnections`,
-		"components:\n  a: {module: X}\n  b:\n    input:\n      v:\n      - '{{a.x}}'":  "line 6: components.b.input.v: references to components are possible in objects of input only",
-		"components:\n  a: {module: X}\n  b:\n    config:\n      url: 'http://{{a.x}}'": "line 5: components.b.config: references to components are possible",
+		"components:\n  a: {module: X}\n  b: {module: X, after: c.then}":         `line 3: components.b.after: "c.then" is not a component or COMPONENT.PORT. The components are a, b`,
+		"components:\n  a: {module: X}\n  b: {module: X}\nsequenceEdges: {a: b}": "line 4: sequenceEdges: must be a list",
+		"components: []\ndataConnections:\n  a: b":                               "line 3: dataConnections: must be a list",
 	} {
 		if _, err := workflowfile.Read([]byte(given)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v, want %s", given, err, want)

@@ -182,7 +182,7 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 			_, _ = q.CallbackListForFreeze(ctx, r, db.CallbackListForFreezeParams{WorkspaceIds: owners, ExecutionIds: ids})
 		},
 		"CallbackFreezeMany": func(r *recorder) {
-			_ = q.CallbackFreezeMany(ctx, r, db.CallbackFreezeManyParams{WorkspaceIds: owners, ExecutionIds: ids, Bodies: [][]byte{{1}, {2}, {3}}, JobIds: counts})
+			_, _ = q.CallbackFreezeMany(ctx, r, db.CallbackFreezeManyParams{WorkspaceIds: owners, ExecutionIds: ids, Bodies: [][]byte{{1}, {2}, {3}}, Kept: []bool{true, false, true}})
 		},
 		"CallbackLoadMany": func(r *recorder) {
 			_, _ = q.CallbackLoadMany(ctx, r, db.CallbackLoadManyParams{WorkspaceIds: owners, ExecutionIds: ids})

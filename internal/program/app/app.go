@@ -240,7 +240,7 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	a.engine = orchestrator.New(orchestrator.Deps{
 		System: a.pools.runs, Hub: a.hub, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Quarantined: a.held, Clock: a.clock, Log: a.log,
-		ExecuteAll: !a.cfg.Work && a.cfg.WorkersOnly,
+		ExecuteAll: !a.cfg.Work && a.cfg.WorkersOnly, PublicURL: a.cfg.PublicURL,
 	})
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,

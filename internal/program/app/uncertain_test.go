@@ -35,18 +35,25 @@ func TestOP05ARunThatWouldRepeatAnUnsafeCallFails(t *testing.T) {
 	dead := []any{edge("branch", "call", "then"), edge("branch", "wait", "else")}
 	post := save([]any{wait, call("call", "POST", map[string]any{})}, after)
 	each := map[string]any{"id": "each", "module": "FOR_EACH", "input": map[string]any{"items": []int{1}}}
+	versions := save([]any{wait, call("call", "GET", map[string]any{})}, after)
+	n.sign(t, http.MethodPut, "/v1/sdk/workflows/"+versions, map[string]any{"name": "w", "components": []any{wait, call("call", "POST", map[string]any{})}, "sequenceEdges": after}).into(t, &struct{}{})
+	child := func(id string, version int) map[string]any {
+		return map[string]any{"id": id, "module": "RUN_WORKFLOW", "config": map[string]any{"workflowId": versions, "version": version}}
+	}
 	runs := map[string]struct {
 		workflow string
 		fails    bool
 		id       uuid.UUID
 	}{
-		"a POST ahead":                    {workflow: post, fails: true},
-		"a GET ahead":                     {workflow: save([]any{wait, call("call", "GET", map[string]any{})}, after)},
-		"a POST with a literal key":       {workflow: save([]any{wait, call("call", "POST", map[string]any{"Idempotency-Key": "k"})}, after)},
-		"a POST whose key is a variable":  {workflow: save([]any{wait, call("call", "POST", map[string]any{"Idempotency-Key": "{{env.KEY}}"})}, after), fails: true},
-		"a POST in a branch that is dead": {workflow: save([]any{branch, wait, call("call", "POST", map[string]any{})}, dead)},
-		"a POST in a child run ahead":     {workflow: save([]any{wait, map[string]any{"id": "call", "module": "RUN_WORKFLOW", "config": map[string]any{"workflowId": post}}}, after), fails: true},
-		"a POST in a loop ahead":          {workflow: save([]any{wait, each, call("call", "POST", map[string]any{})}, []any{edge("wait", "each", "next"), edge("each", "call", "each")}), fails: true},
+		"a POST ahead":                              {workflow: post, fails: true},
+		"a GET ahead":                               {workflow: save([]any{wait, call("call", "GET", map[string]any{})}, after)},
+		"a POST with a literal key":                 {workflow: save([]any{wait, call("call", "POST", map[string]any{"Idempotency-Key": "k"})}, after)},
+		"a POST whose key is a variable":            {workflow: save([]any{wait, call("call", "POST", map[string]any{"Idempotency-Key": "{{env.KEY}}"})}, after), fails: true},
+		"a POST in a branch that is dead":           {workflow: save([]any{branch, wait, call("call", "POST", map[string]any{})}, dead)},
+		"a POST in a child run ahead":               {workflow: save([]any{wait, map[string]any{"id": "call", "module": "RUN_WORKFLOW", "config": map[string]any{"workflowId": post}}}, after), fails: true},
+		"a POST in a child run of another version":  {workflow: save([]any{wait, child("a", 1), child("b", 2)}, []any{edge("wait", "a", "next"), edge("a", "b", "next")}), fails: true},
+		"a child run of the version without a POST": {workflow: save([]any{wait, child("a", 1)}, []any{edge("wait", "a", "next")})},
+		"a POST in a loop ahead":                    {workflow: save([]any{wait, each, call("call", "POST", map[string]any{})}, []any{edge("wait", "each", "next"), edge("each", "call", "each")}), fails: true},
 	}
 	for name, one := range runs {
 		var begun struct{ RunID uuid.UUID }
@@ -70,8 +77,8 @@ func TestOP05ARunThatWouldRepeatAnUnsafeCallFails(t *testing.T) {
 	waittest.Until(t, "the process to be held", func() bool { return w.app.watch.Held() })
 	found, err := CountUncertainRuns(t.Context(), owner)
 	failed, failErr := FailUncertainRuns(context.Background(), owner)
-	if err != nil || failErr != nil || found != 4 || failed != 4 {
-		t.Fatalf("%d found (%v), %d failed (%v), want 4", found, err, failed, failErr)
+	if err != nil || failErr != nil || found != 5 || failed != 5 {
+		t.Fatalf("%d found (%v), %d failed (%v), want 5", found, err, failed, failErr)
 	}
 	if _, err := quarantine.Release(t.Context(), owner); err != nil {
 		t.Fatal(err)

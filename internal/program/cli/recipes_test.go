@@ -38,13 +38,14 @@ func recipeAPI(w http.ResponseWriter, r *http.Request) {
 	var sent struct {
 		N     int
 		Order int
+		Text  string
 	}
 	_ = json.NewDecoder(r.Body).Decode(&sent)
 	w.Header().Set("Content-Type", "application/json")
 	if sent.Order == 503 && r.URL.Path == "/orders" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	fmt.Fprintf(w, `{"doubled":%d,"items":["a","b","c"],"path":%q}`, 2*sent.N, r.URL.Path)
+	fmt.Fprintf(w, `{"doubled":%d,"items":["a","b","c"],"path":%q,"text":%q}`, 2*sent.N, r.URL.Path, sent.Text)
 }
 
 var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
@@ -99,11 +100,12 @@ func TestRecipesRunOnTheRealService(t *testing.T) {
 		"for-each": {`{"items": [1, 2]}`, `"failed": 0`, 0},
 		"retry":    {`{"order": 503}`, "ORDER_FAILED", 1},
 		"child":    {`{"n": 4}`, `"doubled": 8`, 0},
+		"user":     {`{"id": "a/b"}`, `"User a/b is unnamed."`, 0},
 	} {
 		run(t, environ, "", "workflows", "run", ids[name], "--watch", "--input="+c.input, "-o", "json").check(t, c.code, c.want, "")
 	}
 	for name, c := range map[string]struct{ signal, want string }{
-		"approval": {"approved", `"/orders"`}, "reminder": {"answered", `"by": "ada"`},
+		"approval": {"approved", `"/orders"`}, "reminder": {"answered", `"by": "ada"`}, "approval-mail": {"approved", " of Approval by mail waits for you: "},
 	} {
 		id := startedRun(t, run(t, environ, "", "workflows", "run", ids[name], `--input={"amount": "1", "person": "ada"}`, "-o", "json").stdout)
 		run(t, environ, "", "workflows", "signal", id, c.signal, `--payload={"by": "ada"}`).check(t, 0, "", "")

@@ -19,6 +19,7 @@ var Formats = []Format{
 	{"evm-uint256", "An integer from 0 to 2^256 - 1: decimal digits in a string, or a JSON number up to 9007199254740991. Amounts of a coin are in its smallest unit.", "1000000000000000000"},
 	{"evm-uint64", "An integer from 0 to 2^64 - 1, in the same form as evm-uint256.", "21000"},
 	{"hex-bytes", "Bytes: 0x and two hexadecimal digits per byte. 0x alone means no bytes.", "0xa9059cbb"},
+	{"origin", "The scheme, host and port of addresses. A star at the front of the host stands for one label.", "https://*.shop.example"},
 	{"re2", "A regular expression in RE2 syntax, which matches in linear time.", `([a-z]+)@([a-z.]+)`},
 	{"time-zone", "The name of an IANA time zone.", "Europe/Berlin"},
 	{"timestamp", "A time: a date-time, or the seconds or milliseconds since 1970, as a JSON number or a decimal string.", "1795257600"},

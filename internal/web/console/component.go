@@ -216,7 +216,7 @@ func (o outline) graphic(loop string) *graphic {
 		edges = append(edges, edge)
 	}
 	for _, c := range o.plan.Components() {
-		for _, source := range o.plan.Sources(c.ID) {
+		for _, source := range slices.Concat(o.plan.Sources(c.ID), o.plan.References(c.ID)) {
 			edges = append(edges, diagram.Edge{From: inScope(source.From), To: inScope(c.ID), Soft: true})
 		}
 	}

@@ -15,6 +15,14 @@ func JoinConditions(header http.Header) {
 	}
 }
 
+// DropEmptyEventID removes an empty Last-Event-ID. A client of event streams that has no ID yet may send
+// one.
+func DropEmptyEventID(header http.Header) {
+	if values := header["Last-Event-Id"]; len(values) == 1 && values[0] == "" {
+		delete(header, "Last-Event-Id")
+	}
+}
+
 // Matches reports whether an If-None-Match names an entity tag that equals tag by weak
 // comparison (RFC 9110, sections 8.8.3.2 and 13.1.2). "*" names every tag. An empty value
 // names none.

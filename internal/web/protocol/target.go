@@ -9,6 +9,7 @@ package protocol
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -24,13 +25,14 @@ const (
 )
 
 // Target checks the target and the number of headers of a request. It returns URI_TOO_LONG,
-// NOT_FOUND if the target isn't canonical (decisions 1.8), or PAYLOAD_TOO_LARGE. If Target returns
-// nil, the router matches exactly the bytes that were signed, because nothing in the target needs
-// cleaning, decoding or a redirect.
+// NOT_FOUND if the target isn't canonical (decisions 1.8), or PAYLOAD_TOO_LARGE. It replaces a target
+// in absolute form by its origin form. If Target returns nil, the router matches exactly the bytes that
+// were signed, because nothing in the target needs cleaning, decoding or a redirect.
 func Target(r *http.Request) error {
 	if len(r.RequestURI) > maxTarget {
 		return fault.New(fault.URITooLong, "The request target is longer than %d bytes. Shorten the path or the query.", maxTarget)
 	}
+	toOrigin(r)
 	if !canonical(r.RequestURI) {
 		return fault.New(fault.NotFound, "There is nothing at this path.")
 	}
@@ -45,6 +47,27 @@ func Target(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// toOrigin replaces a target in absolute form (RFC 9112, section 3.2.2) by its origin form: what follows
+// the host, which net/http returns as r.Host instead of the Host header. It leaves any other target as it is,
+// and an absolute one whose host has a user name or is missing.
+func toOrigin(r *http.Request) {
+	scheme, rest, ok := strings.Cut(r.RequestURI, "://")
+	if !ok || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") || r.Method == http.MethodConnect {
+		return
+	}
+	origin := strings.TrimLeftFunc(rest, func(c rune) bool { return c != '/' && c != '?' })
+	host := strings.TrimSuffix(rest, origin)
+	if r.URL.Host != host || r.URL.Hostname() == "" || r.URL.User != nil {
+		return
+	}
+	if !strings.HasPrefix(origin, "/") {
+		origin = "/" + origin // an empty path
+	}
+	if target, err := url.ParseRequestURI(origin); err == nil {
+		r.RequestURI, r.URL, r.Host = origin, target, host
+	}
 }
 
 // canonical reports whether a request target is in origin form, its path consists of plain

@@ -190,6 +190,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	protocol.JoinConditions(r.Header)
+	protocol.DropEmptyEventID(r.Header)
 	f.mux.ServeHTTP(answer, r)
 }
 

@@ -59,6 +59,7 @@ func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
 		{"accept as browsers do", "GET", getPath, "", []string{"Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}, 200},
 		{"accept all but JSON", "GET", getPath, "", []string{"Accept: */*, application/json;q=0"}, 406},
 		{"accept application/*", "GET", getPath, "", []string{"Accept: application/*"}, 200},
+		{"an event ID that isn't one", "GET", getPath + "/stream", "", []string{"Last-Event-ID: x"}, 400},
 		{"a stream is not JSON", "GET", getPath + "/stream", "", []string{"Accept: application/json"}, 406},
 		{"HEAD of a signed operation", "HEAD", getPath, "", nil, 200},
 		{"HEAD of a public operation", "HEAD", "/healthz", "", nil, 200},
@@ -68,6 +69,17 @@ func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
 				t.Errorf("got %d %s", got.status, got.body)
 			}
 		})
+	}
+}
+
+// An empty Last-Event-ID is like none: the request reaches its operation.
+func TestEmptyLastEventIDCountsAsNone(t *testing.T) {
+	s := start(t)
+	for value, want := range map[string]int{"": 404, " ": 404, "7": 404, "x": 400} {
+		got := s.raw(t, "GET "+getPath+"/stream HTTP/1.1\r\nHost: a\r\nX-Api-Key: ws_test\r\nLast-Event-ID: "+value+"\r\nConnection: close\r\n\r\n")
+		if ran := s.operations.taken(); len(got) != 1 || got[0].status != want || (len(ran) == 1) != (want == 404) {
+			t.Errorf("%q: got %+v, ran %v", value, got, ran)
+		}
 	}
 }
 

@@ -32,7 +32,8 @@ func TestAU04OnlyCanonicalTargetsReachOperations(t *testing.T) {
 		getPath + "|", getPath + "?a=|", getPath + "?", getPath + "?a=%zz", getPath + "?a=%2", getPath + "?a=%",
 		getPath + "?a=1;b=2", getPath + `?a="`, getPath + "?a=<>", getPath + "?a={}",
 		getPath + "#", getPath + "#a", getPath + "?a=1#b", getPath + ";a=1", getPath + ",", getPath + ":", getPath + "+",
-		"http://a" + getPath, "https://a" + getPath, "//a" + getPath, "a" + getPath, "*",
+		"ftp://a" + getPath, "http:" + getPath, "http:///" + getPath, "http://u@a" + getPath, "http://:80" + getPath,
+		"http://a/" + getPath, "http://a" + getPath + "/", "http://a" + getPath + "#a", "http://http://a" + getPath, "//a" + getPath, "a" + getPath, "*",
 		getPath + "é", getPath + "?a=é", getPath + "\xff", "/docs//", "/docs/limits/", "/.well-known/../healthz",
 	} {
 		t.Run(target, func(t *testing.T) {
@@ -60,6 +61,31 @@ func TestAU04OnlyCanonicalTargetsReachOperations(t *testing.T) {
 		if verified := s.takeVerified(); len(verified) != 1 || verified[0].Target != target {
 			t.Errorf("%s was verified as %+v", target, verified)
 		}
+	}
+}
+
+// The host of an absolute target replaces Host, and the rest is what was signed (RFC 9112, section 3.2.2).
+func TestAU04AbsoluteTargetIsReadAsItsOriginForm(t *testing.T) {
+	s := start(t)
+	for target, path := range map[string]string{
+		"http://other:1" + getPath: getPath, "HTTPS://a" + getPath + "?nonce=1": getPath + "?nonce=1",
+		"http://[::1]:8080" + getPath: getPath, "http://a" + getPath + "?a=http://b/": getPath + "?a=http://b/",
+	} {
+		got := s.raw(t, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: ignored\r\nX-Api-Key: ws_test\r\nConnection: close\r\n\r\n", target))
+		verified := s.takeVerified()
+		if len(got) != 1 || len(verified) != 1 || verified[0].Target != path {
+			t.Errorf("%s: got %+v, verified %+v; want %s", target, got, verified, path)
+		}
+	}
+	home := s.do(t, "GET", "/", "")
+	for _, target := range []string{"http://a", "http://a/"} {
+		got := s.raw(t, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: ignored\r\nConnection: close\r\n\r\n", target))
+		if len(got) != 1 || got[0].status != home.status || got[0].header.Get("Location") != "" {
+			t.Errorf("%s: got %+v; want %d", target, got, home.status)
+		}
+	}
+	if got := s.raw(t, "CONNECT http://a"+getPath+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); len(got) != 1 || got[0].status/100 != 4 {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -81,6 +81,7 @@ type known struct {
 	finals      []End                 // stages that finish in this advance, including new ones
 	below       map[Place][]IterationValue
 	failedBelow map[Place][][]int32
+	failures    map[Place][]FailedStage
 	lists       map[uuid.UUID]Items // items of loops
 	above       *Above              // nil: unknown
 	refusal     error               // of a stage that the account does not cover; nil: unknown
@@ -94,7 +95,7 @@ func Begin(modules *component.Registry, state State) *Advance {
 		walk: walk{scopes: map[Place]*scope{}, bound: map[Place]*Stage{}},
 		known: known{
 			states: map[Place]graph.State{}, loops: map[Place]*loop{}, values: map[Place]Value{}, below: map[Place][]IterationValue{},
-			failedBelow: map[Place][][]int32{}, lists: map[uuid.UUID]Items{},
+			failedBelow: map[Place][][]int32{}, failures: map[Place][]FailedStage{}, lists: map[uuid.UUID]Items{},
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/component/template"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
@@ -52,11 +53,13 @@ func (a *Advance) bind(sc *scope, c graph.Component) (input json.RawMessage, b b
 	return input, b, err
 }
 
-// value returns the value that a connection carries into a scope, or nil if it carries none.
+// value returns the value that a connection or a reference carries into a scope, or nil if it carries none.
 func (a *Advance) value(sc *scope, source graph.Source, b *binding) (json.RawMessage, error) {
 	shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
 	var from Value
 	switch {
+	case source.Failure:
+		return a.failure(source, shared, b)
 	case source.Item:
 		item, err := a.item(sc, source, shared)
 		if err != nil {
@@ -70,19 +73,45 @@ func (a *Advance) value(sc *scope, source graph.Source, b *binding) (json.RawMes
 	default:
 		from = a.values[PlaceOf(source.From, shared)]
 	}
-	value, _, err := b.selectPath(from.Output, source.Path)
+	value, _, err := b.selectFrom(from.Output, source)
 	b.add(value, from.Secret)
 	return value, err
 }
 
-// selectPath returns the value at a path in an output, and whether the value exists. It returns a
+// selectFrom returns the value of a source in an output, and whether the value exists. It returns a
 // *fault.Error if the binding has searched too many bytes.
-func (b *binding) selectPath(output json.RawMessage, path string) (value json.RawMessage, ok bool, err error) {
-	if b.read += len(output) * (2 + strings.Count(path, ".")); b.read > maxRead {
-		return nil, false, fault.New(fault.InvalidInput, "The connections into this component search more than 1 GiB of outputs.")
+func (b *binding) selectFrom(output json.RawMessage, source graph.Source) (value json.RawMessage, ok bool, err error) {
+	if b.read += len(output) * (2 + strings.Count(source.Path, ".")); b.read > maxRead {
+		return nil, false, fault.New(fault.InvalidInput, "The connections and references of this component search more than 1 GiB of outputs.")
 	}
-	value, ok = graph.Select(output, path)
+	value, ok = source.Select(output)
 	return value, ok, nil
+}
+
+// failure returns the value of a source in the error of a component: nil if it did not fail. Out of a
+// loop, it returns the values of all iterations, with null for those in which it did not fail.
+func (a *Advance) failure(source graph.Source, shared []int32, b *binding) (json.RawMessage, error) {
+	found := map[string]json.RawMessage{}
+	rows := slices.Clone(a.failures[PlaceOf(source.From, shared)])
+	for _, e := range a.finals {
+		if e.Status == status.StageFailed && e.ComponentID == source.From && isBelow(e.Iteration, shared) {
+			rows = append(rows, FailedStage{Iteration: e.Iteration, Error: e.Failure})
+		}
+	}
+	for _, row := range rows {
+		value, ok, err := b.selectFrom(row.Error, source)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found[array(row.Iteration)] = value
+		}
+	}
+	if source.Collected == 0 {
+		return found[array(shared)], nil
+	}
+	counts, _ := a.itemCounts(source, shared)
+	return gather(counts, nil, found, shared, source.Collected)
 }
 
 // item returns the output of a loop for one iteration (decisions 8.5).
@@ -108,7 +137,7 @@ func (a *Advance) item(sc *scope, source graph.Source, shared []int32) (Value, e
 func (a *Advance) collected(source graph.Source, shared []int32, b *binding) (all Value, err error) {
 	found := map[string]json.RawMessage{}
 	for _, row := range a.outputsBelow(source.From, shared) {
-		value, ok, err := b.selectPath(row.Output, source.Path)
+		value, ok, err := b.selectFrom(row.Output, source)
 		if err != nil {
 			return all, err
 		}
@@ -119,11 +148,21 @@ func (a *Advance) collected(source graph.Source, shared []int32, b *binding) (al
 	}
 	counts, failing := a.itemCounts(source, shared)
 	failedItems := a.failedIterations(failing, shared)
-	if _, completed := counts[array(shared)]; !completed {
-		return Value{}, nil
+	all.Output, err = gather(counts, failedItems, found, shared, source.Collected)
+	if all.Output == nil {
+		return Value{}, err
 	}
-	var gather func(iteration []int32, left int) any
-	gather = func(iteration []int32, left int) any {
+	return all, err
+}
+
+// gather returns the values of all iterations below one, as nested lists: null for iterations without a
+// value, and for those that are left out. It returns nil if the loop did not complete.
+func gather(counts map[string]int, leftOut map[string]bool, found map[string]json.RawMessage, below []int32, levels int) (json.RawMessage, error) {
+	if _, completed := counts[array(below)]; !completed {
+		return nil, nil
+	}
+	var list func(iteration []int32, left int) any
+	list = func(iteration []int32, left int) any {
 		if left == 0 {
 			return found[array(iteration)]
 		}
@@ -133,14 +172,13 @@ func (a *Advance) collected(source graph.Source, shared []int32, b *binding) (al
 		}
 		all := make([]any, count)
 		for i := range all {
-			if item := append(slices.Clone(iteration), int32(i)); !failedItems[array(item)] {
-				all[i] = gather(item, left-1)
+			if item := append(slices.Clone(iteration), int32(i)); !leftOut[array(item)] {
+				all[i] = list(item, left-1)
 			}
 		}
 		return all
 	}
-	all.Output, err = strictjson.Encode(gather(slices.Clone(shared), source.Collected))
-	return all, err
+	return strictjson.Encode(list(slices.Clone(below), levels))
 }
 
 // outputsBelow returns the outputs of a component in all iterations that start with prefix.
@@ -193,10 +231,11 @@ func (a *Advance) failedIterations(components []string, prefix []int32) map[stri
 	return failed
 }
 
-// resolve returns a component with its variables replaced by their values. It returns a
-// *fault.Error if a variable is missing or its value does not fit.
-func (a *Advance) resolve(c graph.Component) (graph.Component, error) {
-	if len(envref.Names(c.Input, c.Config)) == 0 {
+// resolve returns a component with the references in its strings replaced: by the values that values
+// knows, and those to variables in the form {{env.NAME}} by the variables' values. It returns a
+// *fault.Error if a value is missing or does not fit.
+func (a *Advance) resolve(c graph.Component, values *template.Values) (graph.Component, error) {
+	if len(envref.Names(c.Input, c.Config)) == 0 && !a.Plan.Refers(c.ID) {
 		return c, nil
 	}
 	env := a.Variables
@@ -212,38 +251,45 @@ func (a *Advance) resolve(c graph.Component) (graph.Component, error) {
 	if !known {
 		return c, nil // starting its execution reports the error
 	}
+	expressions := entry.Flow().Expressions != nil
+	variables := envref.NewFiller(env.Values)
+	filled, err := a.Plan.Fill(c, values, func(pointer, text string) (string, error) {
+		if expressions && strings.HasPrefix(pointer, "/config") {
+			return text, nil // the module has the values
+		}
+		return variables.Fill(pointer, text)
+	})
+	if err != nil {
+		return c, unresolved("", err)
+	}
 	for _, part := range []struct {
 		pointer string
 		value   *json.RawMessage
 		schema  json.RawMessage
-	}{{"/input", &c.Input, entry.Input}, {"/config", &c.Config, entry.Config}} {
+	}{{"/input", &filled.Input, entry.Input}, {"/config", &filled.Config, entry.Config}} {
 		schema, err := jsonschema.Parse(part.schema)
 		if err != nil {
 			return c, err
 		}
-		value, err := env.Values.Resolve(part.pointer, *part.value)
-		if err == nil && entry.Flow().Expressions && part.value == &c.Config {
-			continue // the module binds the values
+		if len(*part.value) == 0 || expressions && part.pointer == "/config" {
+			continue
 		}
-		if err == nil {
-			value, err = schema.Convert(value)
-		}
-		if err != nil {
+		if *part.value, err = schema.Convert(*part.value); err != nil {
 			return c, unresolved(part.pointer, err)
 		}
-		*part.value = value
 	}
-	return c, nil
+	return filled, nil
 }
 
-// unresolved returns the error of a stage whose variables cannot be resolved.
+// unresolved returns the error of a stage whose references cannot be resolved.
 func unresolved(pointer string, err error) error {
-	message := err.Error()
+	code, message, detail := string(fault.InvalidInput), err.Error(), err.Error()
 	if unknown, ok := errors.AsType[*envref.Unknown](err); ok {
-		pointer, message = unknown.Pointer, fmt.Sprintf("The environment variable %s was missing when the run started.", unknown.Name)
+		code, pointer = template.CodeMissing, unknown.Pointer
+		detail = fmt.Sprintf("the environment variable %s was missing when the run started", unknown.Name)
+		message = pointer + ": " + detail
+	} else if failed, ok := errors.AsType[*graph.FillError](err); ok {
+		code, pointer, detail = failed.Code, failed.Pointer, failed.Message
 	}
-	return &fault.Error{
-		Code: fault.InvalidInput, Message: message,
-		Details: []fault.Detail{{Code: string(fault.InvalidInput), Message: message, Pointer: pointer}},
-	}
+	return &fault.Error{Code: fault.Code(code), Message: message, Details: []fault.Detail{{Code: code, Message: detail, Pointer: pointer}}}
 }

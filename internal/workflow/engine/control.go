@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/expression"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
@@ -45,8 +47,8 @@ func (a *Advance) checkInput(written graph.Component, t *Stage, input json.RawMe
 		return fault.New(fault.InvalidInput, "The input, including the values of connections, has %d bytes. At most %d are allowed.", len(input), maxStageValue)
 	case !control:
 		return nil
-	case len(envref.Names(written.Input, written.Config)) > 0:
-		return a.modules.Check(written.Module, input, Object(t.Component.Config), a.Variables.Secrets...)
+	case len(envref.Names(written.Input, written.Config)) > 0, a.Plan.Refers(written.ID):
+		return a.modules.Check(written.Module, input, Object(t.Component.Config), slices.Concat(a.Variables.Secrets, t.secrets)...)
 	}
 	if refusal, ok := errors.AsType[*fault.Error](strictjson.Check(input)); ok {
 		return fault.New(fault.InvalidInput, "The input, including the values of connections, is invalid: %s.", refusal.Message)
@@ -113,7 +115,9 @@ func HideInput(module string, output, input json.RawMessage, hidden []string) js
 
 // evaluate runs a component whose output depends only on its input and config.
 func (a *Advance) evaluate(t *Stage) error {
-	outcome, err := logic.Evaluate(t.Component.Module, t.input, Object(t.Component.Config), a.Variables.Values)
+	outcome, err := logic.Evaluate(t.Component.Module, t.input, Object(t.Component.Config), logic.Scope{
+		Context: expression.Context{Variables: a.Variables.Values, Value: t.values.get}, Known: a.Plan.Known(t.Component.ID),
+	})
 	if err != nil {
 		a.addStage(t.failed(err))
 		return nil
@@ -176,8 +180,8 @@ func (a *Advance) waitForSignal(t *Stage) error {
 		TimeoutMs int64  `json:"timeoutMs"`
 	}
 	_ = json.Unmarshal(t.Component.Config, &config)
-	if a.Variables.Hidden.In(config.Name) {
-		a.addStage(t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal must not contain a secret environment variable, because it is shown")))
+	if a.Variables.Hidden.In(config.Name) || component.NewRedactor(t.secrets...).In(config.Name) {
+		a.addStage(t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal must not contain a secret, because it is shown")))
 		return nil
 	}
 	t.Signal = config.Name
@@ -226,6 +230,6 @@ func SecretSignal(plan *graph.Plan, name string) bool {
 		_ = json.Unmarshal(c.Config, &config)
 		_ = json.Unmarshal(config["name"], &waits)
 		secret := string(config["secret"])
-		return secret != "" && secret != "false" && (waits == name || envref.In(waits))
+		return secret != "" && secret != "false" && (waits == name || reference.In(waits))
 	})
 }

@@ -47,6 +47,7 @@ type State struct {
 	Fixed     map[string][]string // see workflow.Loaded
 	Variables Variables
 	Input     Input
+	About     About
 	Root      map[string]graph.State // states of the components in no loop; nil: unknown
 	Waiting   []Waiting              // unfinished stages: all if Scanned, otherwise those whose executions are known to have finished
 	Signals   map[string]Value       // outputs of stages whose signals have arrived, by name

@@ -49,7 +49,7 @@ func (a *Advance) addLoop(row StoredLoop) (*loop, error) {
 		return a.loops[p], nil
 	}
 	written, _ := a.Plan.Component(l.ComponentID)
-	c, err := a.resolve(written)
+	c, err := a.resolve(graph.Component{ID: written.ID, Module: written.Module, Config: written.Config}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the config of a loop: %w", err)
 	}
@@ -151,11 +151,11 @@ func (a *Advance) finishIteration(sc *scope, failed string) {
 	a.fill(l)
 }
 
-// storedItems returns the items of a loop in the form in which they are stored, with references to
-// variables instead of their values.
+// storedItems returns the items of a loop in the form in which they are stored: with references to
+// variables instead of their values, unless the component has other references too.
 func (a *Advance) storedItems(t *Stage, items json.RawMessage) (json.RawMessage, error) {
 	written, _ := a.Plan.Component(t.Component.ID)
-	if len(envref.Names(written.Input)) == 0 {
+	if len(envref.Names(written.Input)) == 0 || a.Plan.Refers(written.ID) {
 		return items, nil
 	}
 	input, _, err := a.bind(t.scope, written)
@@ -172,7 +172,7 @@ func (a *Advance) storedItems(t *Stage, items json.RawMessage) (json.RawMessage,
 // ResolveItems resolves the references to variables in stored items.
 func (a *Advance) ResolveItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
 	written, _ := a.Plan.Component(componentID)
-	if len(envref.Names(written.Input)) == 0 {
+	if len(envref.Names(written.Input)) == 0 || a.Plan.Refers(written.ID) {
 		return stored, nil
 	}
 	if a.Variables.Err != nil {

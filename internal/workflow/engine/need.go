@@ -15,13 +15,14 @@ import (
 
 // Need lists the facts that an advance lacks. They are read in one round trip.
 type Need struct {
-	States  map[Place]bool // states of the components of scopes: of the root, or of an iteration of a loop
-	Loops   map[Place]bool // unfinished loops
-	Outputs map[Place]bool // outputs of components
-	Below   map[Place]bool // outputs of a component in all iterations that start with the place's iteration
-	Failed  map[Place]bool // iterations in which a component failed, of those that start with the place's iteration
-	Items   map[Loop]bool  // items of loops
-	First   map[Loop]bool  // first failed items of loops
+	States   map[Place]bool // states of the components of scopes: of the root, or of an iteration of a loop
+	Loops    map[Place]bool // unfinished loops
+	Outputs  map[Place]bool // outputs of components
+	Below    map[Place]bool // outputs of a component in all iterations that start with the place's iteration
+	Failed   map[Place]bool // iterations in which a component failed, of those that start with the place's iteration
+	Failures map[Place]bool // errors of a component in all iterations that start with the place's iteration
+	Items    map[Loop]bool  // items of loops
+	First    map[Loop]bool  // first failed items of loops
 
 	Children []*Stage      // what the child runs of these stages need
 	Above    bool          // the runs above this one
@@ -46,7 +47,7 @@ func add[K comparable](set *map[K]bool, key K) {
 }
 
 func (n Need) empty() bool {
-	return len(n.States)+len(n.Loops)+len(n.Outputs)+len(n.Below)+len(n.Failed)+len(n.Items)+len(n.First)+len(n.Children)+len(n.Calls) == 0 &&
+	return len(n.States)+len(n.Loops)+len(n.Outputs)+len(n.Below)+len(n.Failed)+len(n.Failures)+len(n.Items)+len(n.First)+len(n.Children)+len(n.Calls) == 0 &&
 		n.Refusal == 0 && !n.Above && !n.Limits
 }
 
@@ -91,13 +92,15 @@ func (a *Advance) setStates(sc *scope, stored map[string]graph.State) {
 	}
 }
 
-// knowsSources reports whether the values that the connections into a component carry are known. If
-// not, they are added to the need.
+// knowsSources reports whether the values that the connections and references of a component carry are
+// known. If not, they are added to the need.
 func (a *Advance) knowsSources(sc *scope, componentID string) bool {
 	known := true
-	for _, source := range a.Plan.Sources(componentID) {
+	for _, source := range slices.Concat(a.Plan.Sources(componentID), a.Plan.References(componentID)) {
 		shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
 		switch {
+		case source.Failure:
+			known = a.knowsFailures(source, shared) && known
 		case source.Item:
 			known = a.knowsItems(a.loops[PlaceOf(source.From, shared)]) && known
 		case source.Collected > 0:
@@ -256,6 +259,7 @@ type Facts struct {
 	Outputs  map[Place]Value
 	Below    map[Place][]IterationValue
 	Failed   map[Place][][]int32
+	Failures map[Place][]FailedStage
 	Items    map[uuid.UUID]Items
 	First    map[uuid.UUID][]FailedStage
 	Above    *Above
@@ -344,6 +348,9 @@ func (a *Advance) learn(facts Facts) error {
 	}
 	for p := range a.need.Failed {
 		a.failedBelow[p] = facts.Failed[p]
+	}
+	for p := range a.need.Failures {
+		a.failures[p] = facts.Failures[p]
 	}
 	for key := range a.need.Items {
 		a.lists[key.ID] = facts.Items[key.ID]

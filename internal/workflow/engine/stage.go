@@ -48,6 +48,7 @@ type bound struct {
 	scope   *scope
 	input   json.RawMessage
 	secrets []string // secret strings of the input, to redact from the stage's error
+	values  *values  // to which its component refers
 	price   credit.Amount
 	refusal error          // why the stage fails instead of starting; nil: it can start
 	call    component.Call // of its module; zero if the engine itself runs the stage
@@ -154,12 +155,14 @@ func (a *Advance) bindStage(sc *scope, componentID string) (*Stage, error) {
 // *fault.Error if the input is invalid.
 func (a *Advance) boundInput(sc *scope, t *Stage) (json.RawMessage, error) {
 	written := t.Component
-	var err error
-	if t.Component, err = a.resolve(written); err != nil {
+	var from binding
+	err := a.fillReferences(sc, t, written, &from)
+	t.Secret, t.secrets = from.secret || a.namesSecret(written), from.texts
+	if err != nil {
 		return nil, err
 	}
-	input, from, err := a.bind(sc, t.Component)
-	t.Secret, t.secrets = from.secret || a.namesSecret(written), from.texts
+	input, connected, err := a.bind(sc, t.Component)
+	t.Secret, t.secrets = t.Secret || connected.secret, append(t.secrets, connected.texts...)
 	if refusal, ok := errors.AsType[*graph.BindError](err); ok {
 		return nil, fault.New(fault.InvalidInput, "%s", refusal.Error())
 	}
@@ -241,7 +244,8 @@ func (a *Advance) execute(t *Stage, reserve credit.Amount) error {
 	if err != nil {
 		return fmt.Errorf("make execution id: %w", err)
 	}
-	effectKey, err := a.EffectID(t, t.call.Input, t.call.Config)
+	input, config := a.neutralBinding(t.scope, t)
+	effectKey, err := a.EffectID(t, input, config)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (a *advance) read(r *reader) error {
 func (a *advance) answer(need engine.Need) (facts engine.Facts, err error) {
 	facts = engine.Facts{
 		States: map[engine.Place]map[string]graph.State{}, Outputs: map[engine.Place]engine.Value{}, Below: map[engine.Place][]engine.IterationValue{},
-		Failed: map[engine.Place][][]int32{}, Items: map[uuid.UUID]engine.Items{}, First: map[uuid.UUID][]engine.FailedStage{}, Children: map[uuid.UUID]engine.Child{},
+		Failed: map[engine.Place][][]int32{}, Failures: map[engine.Place][]engine.FailedStage{}, Items: map[uuid.UUID]engine.Items{}, First: map[uuid.UUID][]engine.FailedStage{}, Children: map[uuid.UUID]engine.Child{},
 	}
 	var r reader
 	a.askStates(&r, need, &facts)
@@ -145,6 +145,13 @@ func (a *advance) askIterations(r *reader, need engine.Need, facts *engine.Facts
 			from, err := a.open(row.Source, row.Output)
 			facts.Below[p] = append(facts.Below[p], engine.IterationValue{Iteration: row.Iteration, Value: from})
 			return err
+		})
+	}
+	for p := range need.Failures {
+		q := db.StageListFailuresParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ComponentID: p.Component, Prefix: p.Indexes()}
+		ask(r, db.StageListFailures, q, func(row db.StageListFailuresRow) error {
+			facts.Failures[p] = append(facts.Failures[p], engine.FailedStage(row))
+			return nil
 		})
 	}
 	for p := range need.Failed {

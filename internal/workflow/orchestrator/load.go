@@ -102,6 +102,9 @@ func (a *advance) load(w wakeup, stages []db.StageListWaitingRow) (err error) {
 	if err := a.copyReused(); err != nil {
 		return err
 	}
+	if err := a.readAbout(nil); err != nil {
+		return err
+	}
 	due := a.Run.Status == status.RunCreated || a.Run.WakeAt != nil && !a.Run.WakeAt.After(a.Run.Now)
 	if a.Scanned = due || w.recheck; a.Scanned && !w.recheck && a.Run.Status != status.RunCreated {
 		stages, err = db.New().StageListWaiting(a.ctx, a.tx, db.StageListWaitingParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, MaxRows: engine.MaxStages})
@@ -117,6 +120,31 @@ func (a *advance) load(w wakeup, stages []db.StageListWaitingRow) (err error) {
 		return err
 	}
 	return a.lockBudget()
+}
+
+// readAbout reads what references to the run can read, if there are any. metadata is that of a run that
+// is not stored yet.
+func (a *advance) readAbout(metadata []byte) error {
+	if !a.Plan.ReadsRun() {
+		return nil
+	}
+	row, err := db.New().RunGetAbout(a.ctx, a.tx, db.RunGetAboutParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, WorkflowID: a.row.WorkflowID})
+	if err != nil {
+		return fmt.Errorf("read what references to the run need: %w", err)
+	}
+	a.About = engine.About{WorkflowID: a.row.WorkflowID, WorkflowName: row.Name, WorkflowVersion: a.row.WorkflowVersion, Metadata: row.Metadata}
+	if metadata != nil {
+		a.About.Metadata = metadata
+	}
+	if a.o.PublicURL != "" {
+		a.About.URL = fmt.Sprintf("%s/console/%s/runs/%s", a.o.PublicURL, a.row.WorkspaceID, a.row.ID)
+	}
+	if len(a.row.RerunOf) == 0 {
+		return nil
+	}
+	origin, err := originOf(a.row.RerunOf)
+	a.About.RerunOf = &origin.RunID
+	return err
 }
 
 // maxSignals limits the signals that one advance reads, because each may have a large payload.

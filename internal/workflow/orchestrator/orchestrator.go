@@ -46,7 +46,8 @@ type Deps struct {
 	// Quarantined returns the reason if nothing may start at present. If the function is nil,
 	// stages may always start.
 	Quarantined func() error
-	ExecuteAll  bool // compute no stages in this process: each becomes an execution
+	PublicURL   string // of the service, in run.url; empty: unknown
+	ExecuteAll  bool   // compute no stages in this process: each becomes an execution
 	// TimeLimit replaces the time limits of an advance and of each call in it, so that tests make the
 	// same advances on a busy machine. Zero means the usual limits.
 	TimeLimit time.Duration
@@ -110,7 +111,10 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 		KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, version)
 	a.First, a.Scanned = true, true
-	err := a.decide(maxFirstTime)
+	err := a.readAbout(row.Metadata)
+	if err == nil {
+		err = a.decide(maxFirstTime)
+	}
 	if err == nil {
 		err = a.readRemaining()
 	}

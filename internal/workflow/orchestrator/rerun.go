@@ -64,7 +64,7 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 			if err != nil {
 				return r, err
 			}
-			changes[c.ID] = len(changed) > 0
+			changes[c.ID] = len(changed) > 0 || plan.AboutRun(c.ID)
 		}
 	}
 	r, err = engine.Repeat(plan, stages, repeated.ResumedChildren, of.FromStageID, changes)

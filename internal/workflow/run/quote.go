@@ -149,7 +149,7 @@ func mayContinue(c graph.Component) bool {
 
 // literalItems returns the number of items of a loop whose items are literals in its input.
 func literalItems(plan *graph.Plan, c graph.Component) (int64, bool) {
-	if len(plan.Sources(c.ID)) > 0 {
+	if len(plan.Sources(c.ID)) > 0 || plan.Refers(c.ID) {
 		return 0, false
 	}
 	var input struct {

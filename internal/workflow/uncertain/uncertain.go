@@ -71,7 +71,7 @@ func (f *Finder) run(ctx context.Context, key notify.Key) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	j := judge{Finder: f, ctx: ctx, workspace: key.WorkspaceID, plan: plan, seen: map[uuid.UUID]bool{}, stages: map[engine.Place]engine.EarlierStage{}}
+	j := judge{Finder: f, ctx: ctx, workspace: key.WorkspaceID, plan: plan, seen: map[version]bool{}, stages: map[engine.Place]engine.EarlierStage{}}
 	for _, stage := range rows {
 		j.stages[engine.PlaceOf(stage.ComponentID, stage.Iteration)] = engine.EarlierStage(stage)
 	}
@@ -91,7 +91,13 @@ type judge struct {
 	workspace uuid.UUID
 	plan      *graph.Plan
 	stages    map[engine.Place]engine.EarlierStage
-	seen      map[uuid.UUID]bool // workflows, so that recursion ends
+	seen      map[version]bool // so that recursion ends
+}
+
+// version is a version of a workflow, 0 for the active one.
+type version struct {
+	workflow uuid.UUID
+	number   int32
 }
 
 // scope reports whether an unsafe component may still start in a scope: the components in no loop, or
@@ -167,10 +173,14 @@ func (j *judge) child(c graph.Component) (bool, error) {
 	if json.Unmarshal(c.Config, &config) != nil {
 		return true, nil
 	}
-	if j.seen[config.WorkflowID] {
+	this := version{workflow: config.WorkflowID}
+	if config.Version != nil {
+		this.number = *config.Version
+	}
+	if j.seen[this] {
 		return false, nil
 	}
-	j.seen[config.WorkflowID] = true
+	j.seen[this] = true
 	plan, err := j.Workflows.Shape(j.ctx, j.DB, j.workspace, config.WorkflowID, config.Version)
 	if unusable(err) {
 		return true, nil

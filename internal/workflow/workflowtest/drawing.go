@@ -8,6 +8,7 @@ package workflowtest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -32,9 +33,19 @@ type Arrow struct {
 	Port string `json:"port"`
 }
 
-// Wire is a connection of a drawn workflow.
+// Ways in which a drawn workflow carries a value. Without a value, a connection leaves the literal.
+const (
+	connected = iota // a data connection
+	whole            // a reference: without a value, the stage fails
+	optional         // a reference with a question mark: without a value, or with null, there is no input
+	defaulted        // a reference with the literal as its default
+	inText           // a reference next to text, with a default
+)
+
+// Wire is a value that one component of a drawn workflow gets from another.
 type Wire struct {
 	ID   string `json:"id"`
+	way  int    // how the value is carried
 	From struct {
 		ComponentID string `json:"componentId"`
 		Output      string `json:"output"`
@@ -49,6 +60,7 @@ type Wire struct {
 // It continues the random sequence with which it was drawn.
 type Drawing struct {
 	*rand.Rand
+	ways    *rand.Rand // draws how values are carried
 	limit   int
 	trigger bool                // it has a trigger
 	Answers bool                // it has a RESPOND
@@ -60,7 +72,7 @@ type Drawing struct {
 
 // Draw returns a random workflow of at most limit components.
 func Draw(seed uint64, limit int) *Drawing {
-	w := &Drawing{Rand: rand.New(rand.NewPCG(seed, 7)), limit: limit}
+	w := &Drawing{Rand: rand.New(rand.NewPCG(seed, 7)), ways: rand.New(rand.NewPCG(seed, 8)), limit: limit}
 	if w.trigger = w.IntN(3) == 0; w.trigger {
 		w.Parts = append(w.Parts, Part{ID: "start", Module: "ON_API_CALLED"})
 	}
@@ -77,7 +89,31 @@ func (w *Drawing) Draft() workflow.Draft {
 		}
 		return text
 	}
-	return workflow.Draft{Components: encode(w.Parts), SequenceEdges: encode(append([]Arrow{}, w.Arrows...)), DataConnections: encode(append([]Wire{}, w.Wires...))}
+	parts, wires := slices.Clone(w.Parts), []Wire{}
+	for _, c := range w.Wires {
+		if c.way == connected {
+			wires = append(wires, c)
+			continue
+		}
+		p := &parts[slices.IndexFunc(parts, func(p Part) bool { return p.ID == c.To.ComponentID })]
+		p.Input = maps.Clone(p.Input)
+		p.Input[c.To.Input] = c.reference(encode(p.Input[c.To.Input]))
+	}
+	return workflow.Draft{Components: encode(parts), SequenceEdges: encode(append([]Arrow{}, w.Arrows...)), DataConnections: encode(wires)}
+}
+
+// reference returns the string that carries the value.
+func (c Wire) reference(literal json.RawMessage) string {
+	path := c.From.ComponentID + "." + c.From.Output
+	switch c.way {
+	case optional:
+		return "{{ " + path + "? }}"
+	case defaulted:
+		return fmt.Sprintf("{{ %s ?? %s }}", path, literal)
+	case inText:
+		return fmt.Sprintf(`<{{ %s ?? "-" }}>`, path)
+	}
+	return "{{" + path + "}}"
 }
 
 func (w *Drawing) one(id string) *Part {
@@ -226,6 +262,11 @@ func (w *Drawing) connect(id string, givers, here []string) {
 		}
 		if slices.ContainsFunc(w.Wires, func(other Wire) bool { return other.To == c.To }) {
 			continue
+		}
+		if w.ways.IntN(2) == 0 {
+			if c.way = defaulted; p.Input[c.To.Input] == nil {
+				c.way = []int{whole, optional, inText}[w.ways.IntN(3)]
+			}
 		}
 		w.Wires = append(w.Wires, c)
 	}

@@ -229,16 +229,10 @@ func member(output json.RawMessage, name string) json.RawMessage {
 
 // run returns the outcome of a component in an iteration.
 func (r *Reference) run(p Part, iteration []int) Fate {
-	bound := map[string]any{}
-	maps.Copy(bound, p.Input)
-	for _, c := range r.Wires {
-		if c.To.ComponentID == p.ID {
-			if value := r.value(c, iteration); value != nil {
-				bound[c.To.Input] = value
-			}
-		}
+	input, missing := r.bind(p, iteration)
+	if missing {
+		return Fate{Status: status.StageFailed}
 	}
-	input, _ := json.Marshal(bound)
 	n := 0
 	_ = json.Unmarshal(member(input, "n"), &n)
 	gives := func(port, format string, args ...any) Fate {
@@ -283,6 +277,39 @@ func (r *Reference) run(p Part, iteration []int) Fate {
 		return Fate{Status: status.StageFailed}
 	}
 	return Fate{Status: status.StageFailed}
+}
+
+// bind returns the input of a component, or reports that a value is missing.
+func (r *Reference) bind(p Part, iteration []int) (input json.RawMessage, missing bool) {
+	bound := map[string]any{}
+	maps.Copy(bound, p.Input)
+	for _, c := range r.Wires {
+		if c.To.ComponentID != p.ID {
+			continue
+		}
+		switch value := r.value(c, iteration); {
+		case c.way == inText:
+			bound[c.To.Input] = inside(value)
+		case value == nil && c.way == whole:
+			return nil, true
+		case value == nil, string(value) == "null" && c.way != connected && c.way != whole:
+		default:
+			bound[c.To.Input] = value
+		}
+	}
+	input, _ = json.Marshal(bound)
+	return input, false
+}
+
+// inside returns the text of a value between angle brackets.
+func inside(value json.RawMessage) string {
+	var text string
+	if value == nil || string(value) == "null" {
+		text = "-"
+	} else if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	return "<" + text + ">"
 }
 
 // work returns the outcome of a WORK, SEND or PURE in an iteration.

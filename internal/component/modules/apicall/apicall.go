@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/component/template"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
@@ -57,10 +58,18 @@ func (*apiCall) Describe() component.Descriptor {
 }
 
 func (*apiCall) Formats() map[string]func(string) error {
-	return map[string]func(string) error{"value-path": func(text string) error {
-		_, err := parsePath(text)
-		return err
-	}}
+	return map[string]func(string) error{
+		"value-path": func(text string) error {
+			_, err := parsePath(text)
+			return err
+		},
+		"origin": func(text string) error {
+			if reason := template.CheckOrigin(text); reason != "" {
+				return errors.New(reason)
+			}
+			return nil
+		},
+	}
 }
 
 // Flow returns a description of the outputs: the fixed fields and the names in outputMapping.
@@ -157,7 +166,7 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	client := a.guard.Client(egress.ClientOptions{Timeout: timeout, Redirects: redirects, MaxBytes: upstream.MaxAnswer})
 	answer, err := upstream.Do(client, request)
-	if err == context.Canceled {
+	if upstream.Stopped(err) {
 		return component.Result{}, err
 	}
 	return result(answer, err, request.URL.Host, config, a.RepeatFor(call) == component.RepeatUnsafe)

@@ -103,13 +103,17 @@ func empty(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified
 }
 
-// notJSON returns the reason why text is not JSON.
+// notJSON returns the reason why text is not JSON. It names the place of the fault, and not the character
+// that json.SyntaxError quotes: no word of a server reaches a message except in a marked excerpt.
 func notJSON(text []byte) error {
 	if len(text) == 0 {
 		return errors.New("the response has no body")
 	}
 	var value json.RawMessage
-	return fmt.Errorf("the response is not valid JSON: %w", json.Unmarshal(text, &value))
+	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(text, &value)); ok && wrong.Offset < int64(len(text)) {
+		return fmt.Errorf("the response is not valid JSON: byte %d is wrong", wrong.Offset)
+	}
+	return errors.New("the response is not valid JSON: it ends too early")
 }
 
 // pick returns the value at a path in the body, and nil if there is no value. If the body has no

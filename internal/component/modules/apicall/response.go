@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
 	"github.com/weft-automation/weft/internal/kit/content"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
@@ -135,9 +136,24 @@ func encode(answer upstream.Answer, output map[string]any) (component.Result, er
 		return component.Result{}, tooLarge(answer, size)
 	}
 	if err := strictjson.Check(result.Output); err != nil {
-		return component.Result{}, unusable(answer, egress.ReasonStorage, "the output cannot be stored: %s", err)
+		return component.Result{}, unusable(answer, egress.ReasonStorage, "the output cannot be stored: %s", faultOf(err))
 	}
 	return result, nil
+}
+
+// faultOf returns the fault and the field of the output that has it. What is below the field is not
+// named: those are the names that the server chose.
+func faultOf(err error) string {
+	failed, ok := errors.AsType[*fault.Error](err)
+	if !ok || len(failed.Details) == 0 {
+		return "it has an invalid value"
+	}
+	first := failed.Details[0]
+	field, _, _ := strings.Cut(strings.TrimPrefix(first.Pointer, "/"), "/")
+	if field == "" {
+		return first.Message
+	}
+	return "/" + field + ": " + first.Message
 }
 
 // unusable returns the error for a response that arrived but has a form that the call can't use.

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
+	"github.com/weft-automation/weft/internal/component/modules/upstream"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
@@ -274,6 +276,24 @@ func TestATurnedPOSTIsNotSentAgain(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// Bodies that can't be used leave no word of the server in the message, not even the name of a field.
+func TestMessagesOfUnusableBodiesHaveNoWordOfTheServer(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"\u0416canary":                         "outputMapping x cannot be applied: the response is not valid JSON: byte 1 is wrong",
+		`{"a":1}` + "\u0416":                   "outputMapping x cannot be applied: the response is not valid JSON: byte 8 is wrong",
+		`{"a":`:                                "outputMapping x cannot be applied: the response is not valid JSON: it ends too early",
+		`{"a":{"canary":1,"canary":2}}`:        `the output cannot be stored: /x: the object has this field twice`,
+		`{"a":{"canary":{"canary":1e999999}}}`: "the output cannot be stored: /x: a number is too large, or has too many decimals, to be stored",
+	} {
+		answer := upstream.Answer{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+		_, err := render(answer, map[string]string{"x": "a"})
+		if failed, ok := errors.AsType[*component.Error](err); !ok || failed.Message != want {
+			t.Errorf("%s: got %v, want %s", body, err, want)
 		}
 	}
 }

@@ -67,8 +67,13 @@ func (m *broadcastTransaction) Run(ctx context.Context, call component.Call) (co
 	}{hash(want), known})
 }
 
-// already matches the messages with which nodes reject a transaction that is already pending.
-var already = regexp.MustCompile(`(?i)already[ _]?(known|imported)|\bknown transaction`)
+// already matches the messages with which nodes and gateways reject a transaction that they already have.
+// A message about the nonce is about another transaction of the same account.
+var (
+	already = regexp.MustCompile(`(?i)already[ _]?(known|imported)|\bknown[ _]?transaction|\bsame hash|` +
+		`\b(tx|transaction)[ _]?(is )?already[ _]?(exists|in|pending|finalized)\b|\bdup(licate)?[ _]?(tx|transaction)`)
+	aboutNonce = regexp.MustCompile(`(?i)nonce`)
+)
 
 // broadcast sends a transaction and reports whether the node already had it. After an error it
 // checks whether the node has the transaction, because then it was accepted.
@@ -86,7 +91,7 @@ func (n *node) broadcast(ctx context.Context, raw []byte, want common.Hash) (kno
 	switch {
 	case !ok:
 		return false, err
-	case already.MatchString(text), n.has(ctx, want):
+	case already.MatchString(text) && !aboutNonce.MatchString(text), n.has(ctx, want):
 		return true, nil
 	}
 	return false, err

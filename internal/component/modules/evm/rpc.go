@@ -95,7 +95,7 @@ func (n *node) call(ctx context.Context, out any, method string, params ...any) 
 	}
 	request.Header = n.header.Clone()
 	answer, err := upstream.Do(n.client, request)
-	if err != nil && err != context.Canceled && upstream.Temporary(answer.Status) {
+	if err != nil && !upstream.Stopped(err) && upstream.Temporary(answer.Status) {
 		return upstream.Refused(n.host, answer, "") // an unreadable error page
 	}
 	if err != nil {
@@ -126,23 +126,38 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 	} else {
 		err = json.Unmarshal(text, &envelope)
 	}
-	if err == nil && envelope.Error != nil {
-		return nil, n.failure(*envelope.Error, answer)
+	failed := answer.Status != http.StatusOK
+	if e := envelope.Error; err == nil && e != nil && !e.empty() && (e.object || envelope.Version != "" || !failed) {
+		return nil, n.failure(*e, answer)
 	}
 	switch {
-	case answer.Status != http.StatusOK:
+	case failed:
 		return nil, upstream.Refused(n.host, answer, "")
 	case err != nil:
-		return nil, n.malformed(method, err)
+		return nil, n.foreign(method, answer, err)
 	case envelope.Version != "2.0" || strings.Trim(string(envelope.ID), `"`) != "1" || len(envelope.Result) == 0:
-		return nil, n.malformed(method, protocolError("it is not a JSON-RPC 2.0 response to the request"))
+		return nil, n.foreign(method, answer, protocolError("it is not a JSON-RPC 2.0 response to the request"))
 	}
 	return envelope.Result, nil
 }
 
+// foreign is like malformed for a response that isn't JSON-RPC. Like the error of a failure status, it
+// has the start of the body: such a body usually says what a proxy in front of the node wants.
+func (n *node) foreign(method string, answer upstream.Answer, cause error) error {
+	failed := n.malformed(method, cause)
+	excerpt := upstream.Excerpt(answer.Body)
+	if excerpt == "" {
+		return failed
+	}
+	failed.Message += ". The response starts with: " + excerpt
+	return failed.With(upstream.Details{
+		Class: egress.ClassMalformed, Reason: egress.ReasonJSONRPC, Sent: answer.Sent, Status: answer.Status, UpstreamMessage: excerpt,
+	})
+}
+
 // malformed returns the error for a response that violates the protocol. It is retryable, because
 // the cause may be a proxy in front of the node.
-func (n *node) malformed(method string, cause error) error {
+func (n *node) malformed(method string, cause error) *component.Error {
 	message := fmt.Sprintf("%s returned a malformed response to %s", n.host, method)
 	if wrong, ok := errors.AsType[protocolError](cause); ok {
 		message += ": " + wrong.Error()

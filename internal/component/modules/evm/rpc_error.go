@@ -15,12 +15,19 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
+const codePruned = 4444 // the node has deleted the requested history (EIP-4444)
+
 // rpcError is an error of JSON-RPC 2.0.
 type rpcError struct {
-	Code    int64           `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data"`
+	Code    int64
+	Message string
+	Data    json.RawMessage
+
+	object bool // it is an object, as JSON-RPC requires
 }
+
+// empty reports whether the error has nothing by which it could be the error of a node.
+func (e rpcError) empty() bool { return e.Code == 0 && e.Message == "" && len(e.Data) == 0 }
 
 // UnmarshalJSON accepts what proxies in front of nodes write as an error: an object, also with a
 // code that is a string, or only a string.
@@ -33,6 +40,7 @@ func (e *rpcError) UnmarshalJSON(data []byte) error {
 		e.Message = string(data)
 		return nil
 	}
+	e.object = true
 	e.Code, _ = strconv.ParseInt(strings.Trim(string(read.Code), `"`), 10, 64)
 	if json.Unmarshal(read.Message, &e.Message) != nil {
 		e.Message = string(read.Message)
@@ -66,10 +74,13 @@ var verdicts = []struct {
 	{words: regexp.MustCompile(`(?i)more than [0-9,]+ (results|logs|events)|exceeds? (the )?(max(imum)? results|limit of [0-9,]+)|response size|(block|log|eth_getlogs)s? range|[0-9,k]+ blocks? range|limited to an? [0-9,]+|too many (results|blocks|logs|topics)|reduc\w+ (your|the) (block )?range`)},
 	// The transaction can't become valid.
 	{words: regexp.MustCompile(`(?i)nonce too low|intrinsic gas too low|invalid sender|exceeds block gas limit|replacement transaction underpriced|oversized data|method not (found|available|supported)|not (implemented|supported)|does not exist/is not available`)},
+	// The node has deleted the history or state. No words of an outage count, because "unavailable" is usual.
+	{words: regexp.MustCompile(`(?i)\bprun(ed|ing)\b|missing trie node|(history|historical \w+|world state) (is )?(unavailable|not available)|no state available|state \S+ is not available|\barchive (node|data|state|access|request)s? (is |are )?(required|not )|(access to|requires?)( an)? archive`)},
 	// A rate limit, under whatever code.
 	{words: regexp.MustCompile(`(?i)rate[- ]?limit|too many requests|requests? (count|limit|rate)|requests? per (second|minute|day)|/(second|sec|s|minute|min) |over (the )?limit|limit (exceeded|reached)|throttl|quota|compute units|capacity`), retry: true},
 	// An outage.
 	{words: regexp.MustCompile(`(?i)unavailable|try again|timed? ?out|overload|no (available|healthy) |bad gateway`), retry: true},
+	{codes: []int64{codePruned}},
 	// Internal errors, unavailable resources and limits of JSON-RPC and EIP-1474, the generic
 	// -32000, and the status 429 as a code.
 	{codes: []int64{-32603, -32000, -32001, -32002, -32005, http.StatusTooManyRequests}, retry: true},

@@ -6,17 +6,16 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
-	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 const maxCases = 50
 
 // expressionField is the schema of an expression, with an example to fill in.
-const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "title": "Expression", "description": "An expression in the expr language. The values of the input are available by name.", "examples": ["%s"]}`
+const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "x-literal": "expression", "title": "Expression", "description": "An expression in the expr language. The values of the input are available by name, and so are the outputs of other components, such as get.status.", "examples": ["%s"]}`
 
 var condition = &module{
-	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression, Expressions: true},
+	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression, Expressions: checkExpression},
 	Descriptor: inWorkflows(component.If, "If",
 		"Continues at then if the condition is true, otherwise at else. If the condition can't be evaluated and onFailure is continue, the run continues at else. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200, "country": "DE"}]`,
@@ -24,13 +23,12 @@ var condition = &module{
 		`"description": "The result.", "required": ["result"], "properties": {
 			"result": {"type": "boolean", "title": "Result", "description": "Whether the condition is true.", "examples": [true]}
 		}`),
-	check: checkExpression,
-	evaluate: func(input, config json.RawMessage, variables envref.Values) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, s Scope) (Outcome, error) {
 		c, err := component.Decode[expressionConfig](config)
 		if err != nil {
 			return Outcome{}, err
 		}
-		holds, err := boolean("expression", c.Expression, input, variables)
+		holds, err := boolean("expression", c.Expression, input, s)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -43,7 +41,7 @@ var condition = &module{
 }
 
 var selection = &module{
-	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases, Expressions: true},
+	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases, Expressions: checkExpressions},
 	Descriptor: inWorkflows(component.Switch, "Switch",
 		"Continues at the port of the first case that is true, otherwise at default. If a case can't be evaluated and onFailure is continue, the run continues at default. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200}]`,
@@ -58,13 +56,13 @@ var selection = &module{
 			"case": {"type": "string", "title": "Case", "description": "The name of the first case that is true, or default.", "examples": ["large"]}
 		}`),
 	check: checkCases,
-	evaluate: func(input, config json.RawMessage, variables envref.Values) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, s Scope) (Outcome, error) {
 		c, err := component.Decode[switchConfig](config)
 		if err != nil {
 			return Outcome{}, err
 		}
 		for i, one := range c.Cases {
-			holds, err := boolean(fmt.Sprintf("cases[%d].expression", i), one.Expression, input, variables)
+			holds, err := boolean(fmt.Sprintf("cases[%d].expression", i), one.Expression, input, s)
 			if err != nil {
 				return Outcome{}, err
 			}
@@ -124,7 +122,18 @@ func checkCases(config json.RawMessage) []fault.Detail {
 		default:
 			seen[one.Name] = i
 		}
-		all = append(all, compiles(pointer+"/expression", one.Expression)...)
+	}
+	return all
+}
+
+// checkExpressions reports errors in the expressions of the cases.
+func checkExpressions(config json.RawMessage, known func(string) bool) (all []fault.Detail) {
+	var c switchConfig
+	if err := json.Unmarshal(config, &c); err != nil {
+		return nil // reported by checkCases
+	}
+	for i, one := range c.Cases {
+		all = append(all, compiles(fmt.Sprintf("/cases/%d/expression", i), one.Expression, known)...)
 	}
 	return all
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
-	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 )
 
 var (
@@ -35,7 +35,7 @@ func constant(name, title, kind, example string) *module {
 			component.NoFields,
 			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value to return.", "examples": [%s]}}, "examples": [{"value": %[2]s}]`, typed, example),
 			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value from the config.", "examples": [%s]}}`, typed, example)),
-		evaluate: func(_, config json.RawMessage, _ envref.Values) (Outcome, error) {
+		evaluate: func(_, config json.RawMessage, _ Scope) (Outcome, error) {
 			c, err := members(config)
 			if err != nil {
 				return Outcome{}, err
@@ -81,7 +81,7 @@ var arrayBuilder = &module{
 		`"description": "The array.", "required": ["array"], "properties": {
 			"array": {"type": "array", "items": {}, "title": "Array", "description": "The items, in the order of their indexes.", "examples": [["first", "second"]]}
 		}`),
-	evaluate: func(input, config json.RawMessage, _ envref.Values) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, _ Scope) (Outcome, error) {
 		c, err := component.Decode[struct{ ItemType string }](config)
 		if err != nil {
 			return Outcome{}, err
@@ -101,7 +101,7 @@ var arrayBuilder = &module{
 func checkItems(input, config json.RawMessage, bound []string) (all []fault.Detail) {
 	c, err := component.Decode[struct{ ItemType string }](config)
 	given, unread := members(input)
-	if err != nil || unread != nil || c.ItemType == "" || c.ItemType == "any" || envref.In(c.ItemType) {
+	if err != nil || unread != nil || c.ItemType == "" || c.ItemType == "any" || reference.In(c.ItemType) {
 		return nil
 	}
 	connected := map[string]bool{} // inputs that receive a value from a connection
@@ -118,7 +118,7 @@ func checkItems(input, config json.RawMessage, bound []string) (all []fault.Deta
 			break
 		}
 		text, isText := given[place].(string)
-		later := isText && envref.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) || connected[place]
+		later := isText && reference.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) || connected[place]
 		if !later && !isOf(given[place], c.ItemType) {
 			all = append(all, fault.Detail{Code: string(fault.InvalidInput), Pointer: "/input/" + place, Message: "must be of the type " + c.ItemType + ", as set by itemType"})
 		}

@@ -14,8 +14,8 @@ var runWorkflow = &module{
 		"Runs another workflow of the workspace and returns its output. Canceling the run also cancels the run of the other workflow.",
 		`"description": "The input of the other workflow.", "properties": {}, "additionalProperties": true, "examples": [{"amount": "1000"}]`,
 		`"description": "The workflow.", "required": ["workflowId"], "properties": {
-			"workflowId": {"type": "string", "format": "uuid", "title": "Workflow", "description": "The ID of the workflow.", "examples": ["019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"]},
-			"version": {"type": "integer", "minimum": 1, "title": "Version", "description": "The version of the workflow. Defaults to the current version.", "examples": [3]}
+			"workflowId": {"x-literal": true, "type": "string", "format": "uuid", "title": "Workflow", "description": "The ID of the workflow.", "examples": ["019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"]},
+			"version": {"x-literal": true, "type": "integer", "minimum": 1, "title": "Version", "description": "The version of the workflow. Defaults to the current version.", "examples": [3]}
 		}, "examples": [{"workflowId": "019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"}]`,
 		`"description": "The output of the other workflow.", "properties": {}, "additionalProperties": true`), maxDelay),
 }
@@ -35,7 +35,7 @@ var fail = &module{
 		"Fails the run.",
 		component.NoFields,
 		`"description": "The error.", "properties": {
-			"code": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]{0,63}$", "default": "FAILED", "title": "Code", "description": "The code of the error.", "examples": ["AMOUNT_TOO_LARGE"]},
+			"code": {"x-literal": true, "type": "string", "pattern": "^[A-Z][A-Z0-9_]{0,63}$", "default": "FAILED", "title": "Code", "description": "The code of the error.", "examples": ["AMOUNT_TOO_LARGE"]},
 			"message": {"type": "string", "maxLength": 1024, "default": "the workflow failed on purpose", "title": "Message", "description": "The message of the error.", "examples": ["The amount is above the limit."]}
 		}, "examples": [{}, {"code": "AMOUNT_TOO_LARGE", "message": "The amount is above the limit."}]`,
 		`"description": "No output, because the component never completes.", "properties": {}`),

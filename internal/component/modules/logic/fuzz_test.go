@@ -65,8 +65,8 @@ func FuzzOutcomes(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	f.Fuzz(func(t *testing.T, name, input, config string) {
-		got, err := Evaluate(name, json.RawMessage(input), json.RawMessage(config), nil)
-		again, _ := Evaluate(name, json.RawMessage(input), json.RawMessage(config), nil)
+		got, err := Evaluate(name, json.RawMessage(input), json.RawMessage(config), Scope{})
+		again, _ := Evaluate(name, json.RawMessage(input), json.RawMessage(config), Scope{})
 		if string(got.Output) != string(again.Output) || got.Port != again.Port {
 			t.Errorf("%s %q %q: %s by %s, then %s by %s", name, input, config, got.Output, got.Port, again.Output, again.Port)
 		}

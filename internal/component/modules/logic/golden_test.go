@@ -50,7 +50,7 @@ func TestOutcomesMatchOtherImplementations(t *testing.T) {
 	for _, c := range goldens(t) {
 		entry, _ := bench.Registry.Lookup(c.Module)
 		refusal := errors.Join(bench.Registry.Check(c.Module, c.Input, c.Config))
-		if faults := entry.CheckLiterals(c.Input, c.Config, nil); refusal == nil && len(faults) > 0 {
+		if faults := entry.CheckLiterals(c.Input, c.Config, nil, nil); refusal == nil && len(faults) > 0 {
 			refusal = component.Permanent(component.CodeInvalidInput, "%s %s", faults[0].Pointer, faults[0].Message)
 		}
 		if (refusal != nil) != c.Refused {
@@ -67,7 +67,7 @@ func (c golden) holds(t *testing.T) {
 	t.Helper()
 	switch {
 	case c.Output != nil:
-		got, err := Evaluate(c.Module, c.Input, c.Config, nil)
+		got, err := Evaluate(c.Module, c.Input, c.Config, Scope{})
 		var ours, theirs any
 		if err := errors.Join(err, json.Unmarshal(got.Output, &ours), json.Unmarshal(c.Output, &theirs)); err != nil || !reflect.DeepEqual(ours, theirs) || got.Port != graph.PortNext {
 			t.Errorf("%s %s %s: %s by %s, %v; want %s", c.Module, c.Input, c.Config, got.Output, got.Port, err, c.Output)
@@ -130,7 +130,7 @@ func TestExpressionsMatchExpr(t *testing.T) {
 		}
 		says[i] = holds
 		port := map[bool]string{true: graph.PortThen, false: graph.PortElse}[holds]
-		got, err := Evaluate("IF", raw(order), encoded(t, expressionConfig{text}), nil)
+		got, err := Evaluate("IF", raw(order), encoded(t, expressionConfig{text}), Scope{})
 		if err != nil || got.Port != port || string(got.Output) != `{"result":`+map[bool]string{true: "true", false: "false"}[holds]+`}` {
 			t.Errorf("IF %s: %s by %s, %v; expr says %v", text, got.Output, got.Port, err, holds)
 		}
@@ -146,7 +146,7 @@ func TestExpressionsMatchExpr(t *testing.T) {
 				want = name
 			}
 		}
-		if got, err := Evaluate("SWITCH", raw(order), encoded(t, c), nil); err != nil || got.Port != want || string(got.Output) != `{"case":"`+want+`"}` {
+		if got, err := Evaluate("SWITCH", raw(order), encoded(t, c), Scope{}); err != nil || got.Port != want || string(got.Output) != `{"case":"`+want+`"}` {
 			t.Errorf("SWITCH %+v: %s by %s, %v; want %s", c, got.Output, got.Port, err, want)
 		}
 	}
@@ -163,7 +163,7 @@ func TestExpressionsMatchExpr(t *testing.T) {
 			}
 			value = named
 		}
-		got, err := Evaluate("TRANSFORM", raw(order), encoded(t, expressionConfig{text}), nil)
+		got, err := Evaluate("TRANSFORM", raw(order), encoded(t, expressionConfig{text}), Scope{})
 		var ours, want any
 		if err := errors.Join(err, json.Unmarshal(got.Output, &ours), json.Unmarshal(encoded(t, map[string]any{"result": value}), &want)); err != nil || !reflect.DeepEqual(ours, want) {
 			t.Errorf("TRANSFORM %s: %s, %v; expr says %v", text, got.Output, err, value)

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/component/expression"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
@@ -43,7 +43,14 @@ type module struct {
 	check    func(config json.RawMessage) []fault.Detail
 	either   string // field that is required in the config or as an input
 	whole    func(input, config json.RawMessage, bound []string) []fault.Detail
-	evaluate func(input, config json.RawMessage, variables envref.Values) (Outcome, error)
+	evaluate func(input, config json.RawMessage, s Scope) (Outcome, error)
+}
+
+// Scope has what expressions in a config refer to, besides the input. The zero Scope is that of a
+// component outside of a workflow, which can refer to nothing else.
+type Scope struct {
+	expression.Context
+	Known func(name string) bool // reports whether a name starts a path; nil: outside of a workflow
 }
 
 // Outcome is the output of a component and the port at which the run continues.
@@ -94,7 +101,7 @@ func (m *module) Run(_ context.Context, call component.Call) (component.Result, 
 	if !slices.Contains(m.Modes, component.ModeComponent) {
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "%s can only be executed in a workflow", m.Module)
 	}
-	outcome, err := m.evaluate(call.Input, call.Config, nil)
+	outcome, err := m.evaluate(call.Input, call.Config, Scope{})
 	return component.Result{Output: outcome.Output}, err
 }
 
@@ -107,15 +114,14 @@ func lookup(name string) *module {
 	return nil
 }
 
-// Evaluate returns the outcome of an IF, SWITCH, TRANSFORM, ARRAY_BUILDER or constant. variables are
-// the values of the variables to which expressions in the config refer. Every error is a
+// Evaluate returns the outcome of an IF, SWITCH, TRANSFORM, ARRAY_BUILDER or constant. Every error is a
 // *component.Error.
-func Evaluate(name string, input, config json.RawMessage, variables envref.Values) (Outcome, error) {
+func Evaluate(name string, input, config json.RawMessage, s Scope) (Outcome, error) {
 	m := lookup(name)
 	if m == nil || m.evaluate == nil {
 		return Outcome{}, component.Permanent(component.CodeInternal, "%s cannot be evaluated without a run", component.Cut(name, 64))
 	}
-	return m.evaluate(input, config, variables)
+	return m.evaluate(input, config, s)
 }
 
 // CheckConfig reports faults of a config of the module with this name, like the method of the same

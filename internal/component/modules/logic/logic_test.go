@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 func raw(text string) json.RawMessage { return json.RawMessage(text) }
@@ -35,7 +36,7 @@ func TestOutcomes(t *testing.T) {
 		{"JSON_CONSTANT", `{}`, `{"value":{"b":[1,2.0],"a":"x"}}`, "next", `{"value":{"a":"x","b":[1,2.0]}}`},
 	} {
 		for range 3 {
-			got, err := Evaluate(c.module, raw(c.input), raw(c.config), nil)
+			got, err := Evaluate(c.module, raw(c.input), raw(c.config), Scope{})
 			if err != nil || got.Port != c.port || string(got.Output) != c.output {
 				t.Errorf("%s %s %s: %s by %s, %v; want %s by %s", c.module, c.input, c.config, got.Output, got.Port, err, c.output, c.port)
 			}
@@ -70,7 +71,7 @@ func TestInvalidCallsFail(t *testing.T) {
 		{"FOR_EACH", `{}`, `{}`, "INTERNAL_ERROR", "without a run"},
 		{"RANDOM_UUID", `{}`, `{}`, "INTERNAL_ERROR", "without a run"},
 	} {
-		got, err := Evaluate(c.module, raw(c.input), raw(c.config), nil)
+		got, err := Evaluate(c.module, raw(c.input), raw(c.config), Scope{})
 		failed, ok := errors.AsType[*component.Error](err)
 		if !ok || failed.Code != c.code || failed.Retryable || !strings.Contains(failed.Message, c.message) || got.Output != nil {
 			t.Errorf("%s %.60s %.60s: %.60s, %v; want %s %s", c.module, c.input, c.config, got.Output, err, c.code, c.message)
@@ -79,7 +80,7 @@ func TestInvalidCallsFail(t *testing.T) {
 			t.Errorf("%s: a value is in %v", c.module, err)
 		}
 	}
-	_, err := Evaluate("IF", raw(`{}`), raw(`{"expression":"true and\n nowhere"}`), nil)
+	_, err := Evaluate("IF", raw(`{}`), raw(`{"expression":"true and\n nowhere"}`), Scope{})
 	failed, _ := errors.AsType[*component.Error](err)
 	if failed == nil || string(failed.Details) != `{"column":2,"field":"expression","line":2,"reason":"UNKNOWN_NAME"}` {
 		t.Errorf("%+v", failed)
@@ -142,7 +143,7 @@ func TestConfigIsValidatedWhenSaved(t *testing.T) {
 		{"DELAY", `{"durationMs":1}`, "", ""},
 		{"RANDOM_UUID", `{}`, "", ""},
 	} {
-		got := CheckConfig(c.module, raw(c.config))
+		got := configFaults(c.module, raw(c.config))
 		switch {
 		case c.pointer == "" && len(got) > 0:
 			t.Errorf("%s %s: %+v", c.module, c.config, got)
@@ -150,10 +151,19 @@ func TestConfigIsValidatedWhenSaved(t *testing.T) {
 			t.Errorf("%s %s: %+v, want %s at %s", c.module, c.config, got, c.message, c.pointer)
 		}
 	}
-	all := CheckConfig("SWITCH", raw(cases(`{"name":"default","expression":"("},{"name":"a","expression":"1 +"},{"name":"a","expression":"true"}`)))
+	all := configFaults("SWITCH", raw(cases(`{"name":"default","expression":"("},{"name":"a","expression":"1 +"},{"name":"a","expression":"true"}`)))
 	if len(all) != 4 {
 		t.Errorf("not all faults at once: %+v", all)
 	}
+}
+
+// configFaults returns the faults of a config, those of its expressions included.
+func configFaults(name string, config json.RawMessage) []fault.Detail {
+	all := CheckConfig(name, config)
+	if m := lookup(name); m != nil && m.flow.Expressions != nil {
+		all = append(all, m.flow.Expressions(config, nil)...)
+	}
+	return all
 }
 
 // Values that the schema rejects need no further check.
@@ -277,7 +287,7 @@ func TestOutcomesFitTheirSchemas(t *testing.T) {
 			if len(m.CheckConfig(config)) > 0 {
 				t.Errorf("%s: the example %s: %+v", m.Module, config, m.CheckConfig(config))
 			}
-			outcome, err := Evaluate(m.Module, schemas[0].Examples[0], config, nil)
+			outcome, err := Evaluate(m.Module, schemas[0].Examples[0], config, Scope{})
 			if err != nil {
 				t.Errorf("%s with %s: %v", m.Module, config, err)
 				continue

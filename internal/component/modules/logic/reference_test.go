@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-automation/weft/internal/component/expression"
 	"github.com/weft-automation/weft/internal/kit/envref"
 )
 
@@ -39,12 +40,12 @@ func TestReferencesInExpressionsKeepTheirResults(t *testing.T) {
 		{` {{env.X}} `, `"a" + 'b'`, `"ab"`},
 		{`len("{{ env.x }}")`, ``, `11`},
 	} {
-		got, err := Evaluate("TRANSFORM", raw(input), encoded(t, expressionConfig{c.expression}), envref.Values{"X": c.value, "Y": "2"})
+		got, err := Evaluate("TRANSFORM", raw(input), encoded(t, expressionConfig{c.expression}), inWorkflow(envref.Values{"X": c.value, "Y": "2"}))
 		if want := `{"result":` + c.result + `}`; err != nil || string(got.Output) != want {
 			t.Errorf("%s with %s: %s, %v; want %s", c.expression, c.value, got.Output, err, want)
 		}
 		replaced := strings.NewReplacer("{{env.X}}", c.value, "{{env.Y}}", "2").Replace(c.expression)
-		before, err := Evaluate("TRANSFORM", raw(input), encoded(t, expressionConfig{replaced}), nil)
+		before, err := Evaluate("TRANSFORM", raw(input), encoded(t, expressionConfig{replaced}), Scope{})
 		if err != nil || string(before.Output) != string(got.Output) {
 			t.Errorf("%s with %s: %s; before, it was %s, %v", c.expression, c.value, got.Output, before.Output, err)
 		}
@@ -72,13 +73,13 @@ func TestReferenceInExpressionIsNeverCode(t *testing.T) {
 		{`name matches "{{env.X}}"`, `" or "a" matches "a`, `false`},
 		{`"{{env.X}}" /* {{env.X}} */`, `*/ + name`, `"*/ + name"`},
 	} {
-		got, err := Evaluate("TRANSFORM", raw(`{"name":"Eve","prices":{"EUR":4}}`), encoded(t, expressionConfig{c.expression}), envref.Values{"X": c.value, "Y": "y"})
+		got, err := Evaluate("TRANSFORM", raw(`{"name":"Eve","prices":{"EUR":4}}`), encoded(t, expressionConfig{c.expression}), inWorkflow(envref.Values{"X": c.value, "Y": "y"}))
 		if want := `{"result":` + c.result + `}`; err != nil || string(got.Output) != want {
 			t.Errorf("%s with %s: %s, %v; want %s", c.expression, c.value, got.Output, err, want)
 		}
 	}
 	for module, config := range map[string]any{"IF": expressionConfig{`name == "{{env.X}}"`}, "SWITCH": switchConfig{[]switchCase{{"then", `name == "{{env.X}}"`}}}} {
-		if got, err := Evaluate(module, raw(`{"name":"Eve"}`), encoded(t, config), envref.Values{"X": `" or true or "`}); err != nil || got.Port == "then" {
+		if got, err := Evaluate(module, raw(`{"name":"Eve"}`), encoded(t, config), inWorkflow(envref.Values{"X": `" or true or "`})); err != nil || got.Port == "then" {
 			t.Errorf("%s: a value changed the condition: %+v, %v", module, got, err)
 		}
 	}
@@ -96,7 +97,7 @@ func TestErrorsOfReferencesNameNoValue(t *testing.T) {
 		`"a" matches "({{env.X}}"`:   "regular expression",
 		`"{{env.MISSING}}" + "text"`: "there is no environment variable MISSING",
 	} {
-		_, err := Evaluate("TRANSFORM", raw(`{"name":"Ada","amount":1}`), encoded(t, expressionConfig{text}), envref.Values{"X": "hunter2"})
+		_, err := Evaluate("TRANSFORM", raw(`{"name":"Ada","amount":1}`), encoded(t, expressionConfig{text}), inWorkflow(envref.Values{"X": "hunter2"}))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
@@ -116,16 +117,21 @@ func TestSaveWarnsOfExpressionsWithReferences(t *testing.T) {
 		`name matches "{{env.X}`: "fault",
 	} {
 		config := encoded(t, expressionConfig{text})
-		faults, warnings := reviewExpression(raw(`{"name":1}`), config, nil)
+		faults, warnings := reviewExpression(raw(`{"name":1}`), config, nil, nil)
 		got := ""
 		if len(warnings) == 1 {
 			got = warnings[0].Code
 		}
-		if len(faults)+len(checkExpression(config)) > 0 {
+		if len(faults)+len(checkExpression(config, nil)) > 0 {
 			got = "fault"
 		}
 		if got != want || len(warnings) > 1 {
 			t.Errorf("%s: %s, want %s: %+v %+v", text, got, want, faults, warnings)
 		}
 	}
+}
+
+// inWorkflow is the scope of a component in a workflow with these variables.
+func inWorkflow(variables envref.Values) Scope {
+	return Scope{Context: expression.Context{Variables: variables}, Known: func(string) bool { return false }}
 }

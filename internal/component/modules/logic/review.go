@@ -12,27 +12,28 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // reviewExpression reports names in an expression that no input provides.
-func reviewExpression(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail) {
+func reviewExpression(input, config json.RawMessage, bound []string, known func(string) bool) (faults, warnings []fault.Detail) {
 	var c expressionConfig
 	if json.Unmarshal(config, &c) != nil {
 		return nil, nil
 	}
-	return reviewNames("/config/expression", c.Expression, provided(input, bound))
+	return reviewNames("/config/expression", c.Expression, provided(input, bound), known)
 }
 
 // reviewCases is like reviewExpression for the cases of a SWITCH.
-func reviewCases(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail) {
+func reviewCases(input, config json.RawMessage, bound []string, known func(string) bool) (faults, warnings []fault.Detail) {
 	var c switchConfig
 	if json.Unmarshal(config, &c) != nil {
 		return nil, nil
 	}
 	names := provided(input, bound)
 	for i, one := range c.Cases {
-		never, maybe := reviewNames(fmt.Sprintf("/config/cases/%d/expression", i), one.Expression, names)
+		never, maybe := reviewNames(fmt.Sprintf("/config/cases/%d/expression", i), one.Expression, names, known)
 		faults, warnings = append(faults, never...), append(warnings, maybe...)
 	}
 	return faults, warnings
@@ -53,11 +54,11 @@ func provided(input json.RawMessage, bound []string) map[string]bool {
 	return names
 }
 
-func reviewNames(pointer, text string, provided map[string]bool) (faults, warnings []fault.Detail) {
+func reviewNames(pointer, text string, provided map[string]bool, known func(string) bool) (faults, warnings []fault.Detail) {
 	if _, only := envref.Only(text); only {
 		return nil, nil // the variable has the whole expression, which is known only at run time
 	}
-	program, err := expression.CompileReferring(text)
+	program, err := expression.CompileReferring(text, known)
 	switch {
 	case err != nil && envref.In(text):
 		return nil, []fault.Detail{{Code: graph.WarnExpression, Pointer: pointer, Message: fmt.Sprintf("always fails: a reference in an expression is a value, and not a part of its code; %v", err)}}
@@ -142,6 +143,9 @@ func literalSchema(value any) any {
 	case bool:
 		return map[string]any{"type": "boolean"}
 	case string:
+		if _, whole := reference.Whole(value); whole {
+			return true // a reference keeps the type of its value
+		}
 		return map[string]any{"type": "string"}
 	}
 	return map[string]any{"type": "number"}

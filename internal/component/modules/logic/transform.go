@@ -13,7 +13,7 @@ import (
 )
 
 var transform = &module{
-	flow: component.Flow{Review: reviewExpression, Expressions: true},
+	flow: component.Flow{Review: reviewExpression, Expressions: checkExpression},
 	Descriptor: standalone(inWorkflows(component.Transform, "Transform",
 		"Evaluates an expression over the values of its input.",
 		anything+`"examples": [{"prices": [3, 4.5], "rate": 2}]`,
@@ -21,13 +21,12 @@ var transform = &module{
 		`"description": "The result.", "required": ["result"], "properties": {
 			"result": {"title": "Result", "description": "The value of the expression. Integers are exact up to 64 bits; pass larger ones as strings.", "examples": [15]}
 		}`)),
-	check: checkExpression,
-	evaluate: func(input, config json.RawMessage, variables envref.Values) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, s Scope) (Outcome, error) {
 		c, err := component.Decode[expressionConfig](config)
 		if err != nil {
 			return Outcome{}, err
 		}
-		value, err := evaluate("expression", c.Expression, input, variables)
+		value, err := evaluate("expression", c.Expression, input, s)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -45,44 +44,47 @@ type expressionConfig struct {
 	Expression string `json:"expression"`
 }
 
-func checkExpression(config json.RawMessage) []fault.Detail {
+func checkExpression(config json.RawMessage, known func(string) bool) []fault.Detail {
 	var c expressionConfig
 	if err := json.Unmarshal(config, &c); err != nil {
 		return problem("/expression", "must be a string")
 	}
-	return compiles("/expression", c.Expression)
+	return compiles("/expression", c.Expression, known)
 }
 
 // compiles reports errors in an expression when the workflow is saved. In expressions with
 // references, reviewNames reports them as warnings: older versions accepted such definitions.
-func compiles(pointer, text string) []fault.Detail {
+func compiles(pointer, text string, known func(string) bool) []fault.Detail {
 	if envref.In(text) {
 		return nil
 	}
-	if _, err := expression.Compile(text); err != nil {
+	if _, err := expression.CompileReferring(text, known); err != nil {
 		return problem(pointer, err.Error())
 	}
 	return nil
 }
 
-// evaluate returns the value of an expression over the fields of the input. An expression that
-// consists of one reference is the variable's value. Other references are values of the expression.
-func evaluate(field, text string, input json.RawMessage, variables envref.Values) (any, error) {
+// evaluate returns the value of an expression over the fields of the input. In a workflow, an expression
+// that consists of one reference to a variable is the variable's value. Other references are values of
+// the expression.
+func evaluate(field, text string, input json.RawMessage, s Scope) (any, error) {
 	values, err := members(input)
 	if err != nil {
 		return nil, err
 	}
-	compile := expression.Compile
-	if name, only := envref.Only(text); only && variables != nil {
-		text = variables[name]
-	} else if variables != nil {
-		compile = expression.CompileReferring
+	var program *expression.Program
+	switch name, only := envref.Only(text); {
+	case s.Known == nil:
+		program, err = expression.Compile(text)
+	case only:
+		program, err = expression.Compile(s.Variables[name])
+	default:
+		program, err = expression.CompileReferring(text, s.Known)
 	}
-	program, err := compile(text)
 	if err != nil {
 		return nil, expressionError(field, err)
 	}
-	value, err := program.RunWith(values, variables)
+	value, err := program.RunWith(values, s.Context)
 	if err != nil {
 		return nil, expressionError(field, err)
 	}
@@ -90,8 +92,8 @@ func evaluate(field, text string, input json.RawMessage, variables envref.Values
 }
 
 // boolean returns the value of a condition. It returns INVALID_INPUT if the value is not a boolean.
-func boolean(field, text string, input json.RawMessage, variables envref.Values) (bool, error) {
-	value, err := evaluate(field, text, input, variables)
+func boolean(field, text string, input json.RawMessage, s Scope) (bool, error) {
+	value, err := evaluate(field, text, input, s)
 	if err != nil {
 		return false, err
 	}
@@ -108,6 +110,10 @@ func expressionError(field string, err error) error {
 	if !ok {
 		return &component.Error{Code: component.CodeInternal, Message: "the expression could not be evaluated", Err: err}
 	}
-	return component.Permanent(component.CodeInvalidInput, "%s: %v", field, at).
+	code := component.CodeInvalidInput
+	if at.Code == expression.MissingValue {
+		code = string(expression.MissingValue)
+	}
+	return component.Permanent(code, "%s: %v", field, at).
 		With(map[string]any{"reason": at.Code, "field": field, "line": at.Line, "column": at.Column})
 }

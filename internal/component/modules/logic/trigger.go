@@ -17,7 +17,7 @@ var onAPICalled = &module{
 		"Starts runs that are triggered by the API or by another workflow. Returns each field of the input by name, and the whole input.",
 		component.NoFields,
 		`"description": "The input of runs.", "properties": {
-			"inputSchema": {"type": "object", "title": "Input schema", "description": "A JSON Schema of type object for the input. A trigger with an invalid input is rejected. By default, any input is accepted.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
+			"inputSchema": {"x-literal": "text", "type": "object", "title": "Input schema", "description": "A JSON Schema of type object for the input. A trigger with an invalid input is rejected. By default, any input is accepted.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
 		}, "examples": [{}, {"inputSchema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}}]`,
 		`"description": "The fields of the input by name, and:", "required": ["input", "triggeredAt"], "additionalProperties": true, "properties": {
 			"input": {"type": "object", "title": "Input", "description": "The whole input.", "examples": [{"amount": "1000"}]},

@@ -6,8 +6,8 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
-	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
@@ -53,7 +53,7 @@ var waitForSignal = &module{
 		`"description": "The signal and the timeout.", "required": ["name", "timeoutMs"], "properties": {
 			"name": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,200}$", "title": "Name", "description": "The name of the signal.", "examples": ["approved"]},
 			"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Timeout (ms)", "description": "The maximum time to wait, in milliseconds. The maximum is 30 days.", "examples": [86400000]},
-			"secret": {"type": "boolean", "default": false, "title": "Secret", "description": "Whether the payload is secret. If so, the payload and everything derived from it are encrypted at rest, and errors don't quote it.", "examples": [true]}
+			"secret": {"x-literal": true, "type": "boolean", "default": false, "title": "Secret", "description": "Whether the payload is secret. If so, the payload and everything derived from it are encrypted at rest, and errors don't quote it.", "examples": [true]}
 		}, "examples": [{"name": "approved", "timeoutMs": 86400000}]`,
 		`"description": "The signal.", "properties": {
 			"payload": {"title": "Payload", "description": "The payload of the signal. Missing if the wait timed out.", "examples": [{"approver": "ada"}]}
@@ -118,7 +118,7 @@ func until(text *string, now time.Time) (time.Time, error) {
 
 func checkTimestamp(config json.RawMessage) []fault.Detail {
 	var c due
-	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || envref.In(*c.Timestamp) {
+	if err := json.Unmarshal(config, &c); err != nil || c.Timestamp == nil || reference.In(*c.Timestamp) {
 		return nil
 	}
 	if _, err := timestamp.Parse(*c.Timestamp); err != nil {

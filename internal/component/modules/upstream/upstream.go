@@ -65,7 +65,7 @@ type Details struct {
 }
 
 // Do sends a request and reads the response. Errors are *component.Error (ADDRESS_BLOCKED, TIMEOUT,
-// UPSTREAM_ERROR) or context.Canceled. Together with an error, Do returns how far the request got, and
+// UPSTREAM_ERROR, or CANCELED if the caller stopped it). Together with an error, Do returns how far the request got, and
 // the status and headers if they have arrived but the body can't be read.
 func Do(client *http.Client, request *http.Request) (Answer, error) {
 	ctx, exchange := egress.Observe(request.Context())
@@ -89,6 +89,12 @@ func read(client *http.Client, request *http.Request) (Answer, error) {
 		answer.Body = body
 	}
 	return answer, err
+}
+
+// Stopped reports whether an error of Do means that the caller stopped the request.
+func Stopped(err error) bool {
+	failed, ok := errors.AsType[*component.Error](err)
+	return ok && failed.Code == component.CodeCanceled
 }
 
 // Temporary reports whether a request that failed with this status can be retried.
@@ -157,7 +163,10 @@ func Unreadable(host string, failed *component.Error) *component.Error {
 // failure returns the error of an exchange.
 func failure(request *http.Request, answer Answer, err error) error {
 	if errors.Is(err, context.Canceled) && request.Context().Err() != nil {
-		return context.Canceled
+		stopped := component.Temporary(component.CodeCanceled, "the component was stopped before it finished").
+			With(map[string]string{"sent": answer.Sent})
+		stopped.Err = context.Canceled
+		return stopped
 	}
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // without the URL

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -98,7 +99,8 @@ func TestCanceledExchangeIsNotAnUpstreamFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Do(guard.Client(egress.ClientOptions{}), request); err != context.Canceled {
+	_, err = Do(guard.Client(egress.ClientOptions{}), request)
+	if failed, ok := errors.AsType[*component.Error](err); !Stopped(err) || !errors.Is(err, context.Canceled) || !ok || failed.Sent() != egress.SentNo {
 		t.Errorf("got %v", err)
 	}
 }

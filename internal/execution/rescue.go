@@ -15,126 +15,11 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/audit"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
-
-// Worker is the River worker of executions. It runs executions that no process ran locally, that
-// were paused, that are retried, and that a lost process left behind.
-type Worker struct {
-	river.WorkerDefaults[Args]
-	Runner *Runner
-}
-
-// Timeout disables River's timeout: the module's timeout limits an attempt.
-func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
-
-// NextRetry applies only to errors in Weft itself, such as an unavailable database. A failed
-// component is not a job failure: the execution's own attempts determine its retries.
-func (w *Worker) NextRetry(*river.Job[Args]) time.Time {
-	return w.Runner.Clock.Now().Add(2 * time.Second)
-}
-
-// quarantinePause is the delay before work is retried that was fetched just before a quarantine.
-const quarantinePause = 5 * time.Second
-
-// Work runs one attempt of an execution, or continues it.
-func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
-	r := w.Runner
-	worker, alive := r.identity.Worker()
-	if !alive {
-		return river.JobSnooze(time.Second)
-	}
-	if r.quarantined() != nil {
-		return river.JobSnooze(quarantinePause)
-	}
-	key := notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.ExecutionID}
-	r.inflight.add(key.ID)
-	failpoint.Reached(failpoint.AfterClaim)
-	row, err := r.starts.Do(ctx, attemptStart{key: key, jobID: job.ID, worker: worker})
-	if err != nil || row == nil {
-		r.inflight.remove(key.ID, 0, err)
-	}
-	if err != nil {
-		return err
-	}
-	if row == nil {
-		return r.notStarted(ctx, key, job.ID)
-	}
-	if row.Canceling, err = r.refused(ctx, *row); err != nil {
-		r.inflight.remove(key.ID, 0, err)
-		return err
-	}
-	r.Hub.Publish(notify.Change{Key: key})
-	retryIn, err := r.runAttempt(ctx, *row, false)
-	r.inflight.remove(key.ID, row.Epoch, err)
-	if err != nil {
-		return err
-	}
-	if retryIn > 0 {
-		return river.JobSnooze(retryIn)
-	}
-	return nil
-}
-
-// notStarted handles a job whose execution could not be started. If the execution is final or
-// bound to a different job, this job is finished. Otherwise a worker has the execution, and the
-// job is snoozed.
-func (r *Runner) notStarted(ctx context.Context, key notify.Key, jobID int64) error {
-	state, err := db.New().ExecutionGetState(ctx, r.DB, db.ExecutionGetStateParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-	if postgres.NotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if state.FinishedAt == nil && state.JobID == jobID {
-		return river.JobSnooze(5 * time.Second)
-	}
-	return nil
-}
-
-// attemptStart is the start of one attempt, to be written.
-type attemptStart struct {
-	key    notify.Key
-	jobID  int64
-	worker int32
-}
-
-// flushStarts starts attempts with one statement. A result is nil if the execution could not be
-// started.
-func (r *Runner) flushStarts(ctx context.Context, items []attemptStart) ([]*db.ExecutionStartManyRow, error) {
-	p := db.ExecutionStartManyParams{WorkerID: items[0].worker}
-	for _, b := range items {
-		// After a change of identity, skip starts under the old number: they would look like starts
-		// of a dead worker.
-		if b.worker == p.WorkerID {
-			p.WorkspaceIds = append(p.WorkspaceIds, b.key.WorkspaceID)
-			p.Ids = append(p.Ids, b.key.ID)
-			p.JobIds = append(p.JobIds, b.jobID)
-		}
-	}
-	rows, err := db.New().ExecutionStartMany(ctx, r.DB, p)
-	if err != nil {
-		return nil, err
-	}
-	r.lastProgress.Store(time.Now().UnixNano())
-	started := make(map[uuid.UUID]*db.ExecutionStartManyRow, len(rows))
-	for i := range rows {
-		started[rows[i].ID] = &rows[i]
-	}
-	answers := make([]*db.ExecutionStartManyRow, len(items))
-	for i, b := range items {
-		// If the job of an execution was replaced, a batch may contain both jobs.
-		if row := started[b.key.ID]; row != nil && row.JobID == b.jobID {
-			answers[i] = row
-			delete(started, b.key.ID)
-		}
-	}
-	return answers, nil
-}
 
 const (
 	maxCrashes  = 3   // re-runs after a lost worker (decisions 4.2)
@@ -209,48 +94,53 @@ var errRestoreUncertain = &component.Error{
 // quarantine.
 func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 	for {
-		made, err := r.commit(ctx, func(made *followUp) error {
-			return postgres.InTx(ctx, r.DB, nil, func(tx *postgres.Tx) error { return r.failUnsafeTx(ctx, tx, made) })
+		var f *Finishing
+		err := billing.Books{}.InPeriod(ctx, r.DB, func() error {
+			err := postgres.InTx(ctx, r.DB, nil, func(tx *postgres.Tx) (err error) {
+				f, err = r.failUnsafeTx(ctx, tx)
+				return err
+			})
+			return f.Failed(err)
 		})
-		ended += len(made.done)
 		if err != nil {
 			return ended, fmt.Errorf("fail executions that are not safe to repeat: %w", err)
 		}
-		if len(made.done) < rescueBatch {
+		ended += len(f.rows.All())
+		if len(f.rows.All()) < rescueBatch {
 			return ended, nil
 		}
 	}
 }
 
 // failUnsafeTx is one transaction of FailUnsafe.
-func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx, made *followUp) error {
+func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (*Finishing, error) {
 	if held, err := db.New().InstallationIsQuarantined(ctx, tx); err != nil || !held {
-		return cmp.Or(err, errors.New("the database is not in quarantine"))
+		return nil, cmp.Or(err, errors.New("the database is not in quarantine"))
 	}
 	rows, err := db.New().ExecutionDetachUnsafe(ctx, tx, rescueBatch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	items := make([]finish, len(rows))
 	ofWorkspace := map[uuid.UUID]int{}
 	for i, row := range rows {
 		if items[i], err = failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), errRestoreUncertain); err != nil {
-			return err
+			return nil, err
 		}
 		ofWorkspace[row.WorkspaceID]++
 	}
+	var batch postgres.Batch
 	for id, n := range ofWorkspace {
 		event := audit.Event{WorkspaceID: id, Action: "executions.failed", Details: map[string]any{"count": n, "code": errRestoreUncertain.Code}}
 		if err := audit.RecordTx(ctx, tx, event); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	p, first := finishing(items)
-	ended, err := db.New().ExecutionFinishMany(ctx, tx, p)
-	if err != nil {
-		return err
+	f := r.QueueFinish(&batch, items)
+	if err := tx.Send(ctx, &batch); err != nil {
+		return nil, err
 	}
-	return r.finishTx(ctx, tx, ended, first, false, made)
+	return f, f.Close(ctx, tx)
 }
 
 // rescue requeues or fails an execution whose attempt was cut off, depending on the repeat rule of

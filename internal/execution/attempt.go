@@ -1,0 +1,328 @@
+package execution
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/egress"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/secret/vault"
+)
+
+// runAttempt runs a started attempt, writes its outcome, and removes the execution from those in
+// flight. It returns the delay after which the execution must continue; see attempt.write.
+func (r *Runner) runAttempt(ctx context.Context, a attempt) (retryIn time.Duration, err error) {
+	row := &a.row
+	if a.unsure {
+		if row.Canceling, err = r.refused(ctx, *row); err != nil {
+			r.inflight.remove(row.ID, 0, err)
+			r.log.ErrorContext(ctx, "could not start execution", "execution_id", row.ID, "error", err)
+			return 0, err
+		}
+	}
+	ctx = telemetry.WithExecution(ctx, row.WorkspaceID, row.ID, row.Module, int(row.Attempt))
+	if row.Traceparent != nil {
+		ctx = telemetry.FromTraceparent(ctx, *row.Traceparent)
+	}
+	ctx, span := telemetry.StartSpan(ctx, "execute "+row.Module)
+	start := time.Now()
+	a.Runner = r
+	a.entry, _ = r.Modules.Lookup(row.Module)
+	out, err := a.run(ctx)
+	if err == nil {
+		retryIn, err = a.write(ctx, out)
+	}
+	failure := ""
+	if out.result == outcomeFailed || out.result == outcomeRetry {
+		failure = out.result
+	}
+	telemetry.EndSpan(span, failure)
+	r.Metrics.Attempted(row.Module, out.result, time.Since(start))
+	if err != nil {
+		r.log.ErrorContext(ctx, "could not write the result of an attempt", "error", err)
+	}
+	r.inflight.remove(row.ID, row.Epoch, err)
+	return retryIn, err
+}
+
+// attempt is a started attempt of an execution.
+type attempt struct {
+	*Runner
+	row    db.ExecutionStartManyRow
+	entry  *component.Entry // nil: this worker does not know the component
+	local  bool             // the queue did not fetch the execution's job
+	unsure bool             // its run, or a run above, may have been canceled before the start was committed
+}
+
+// Outcome is the outcome of an attempt: the execution is final, or paused.
+type Outcome struct {
+	result string // for the metrics
+	final  *finish
+	pause  *pause
+}
+
+// pause describes how an execution is paused.
+type pause struct {
+	delay      time.Duration
+	continuing bool            // continue the same attempt afterwards
+	restart    bool            // with its full timeout
+	unrunnable bool            // this worker cannot run the execution
+	state      json.RawMessage // in stored form: sealed if secret
+
+	// outcomeKnown means that each attempt so far got a response, except for an attempt that still
+	// waits.
+	outcomeKnown bool
+}
+
+// Results of an attempt, for the metrics.
+const (
+	outcomeCompleted   = "completed"
+	outcomeFailed      = "failed"
+	outcomeRetry       = "retry"
+	outcomeWaiting     = "waiting"
+	outcomeInterrupted = "interrupted"
+)
+
+// run runs the component of the attempt. The outcome has a result even if run fails.
+func (a attempt) run(ctx context.Context) (Outcome, error) {
+	row := a.row
+	switch {
+	case row.Canceling:
+		if !row.Continuing {
+			a.row.Attempt-- // the start counted it
+		}
+		return a.fail(ctx, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)))
+	case a.entry == nil: // a worker with a newer version may have the component
+		return a.passOn(ctx, "the component is unknown to this worker", component.MaxWait)
+	case !a.Keyring.Holds(row.Call): // a different worker may already have the key
+		return a.passOn(ctx, "the input is sealed under a master key that this process does not have", keyPatience)
+	}
+	c, secret, err := a.open(ctx)
+	switch {
+	case fault.CodeOf(err) == fault.Unavailable:
+		return a.passOn(ctx, "the state of the wait is sealed under a master key that this process does not have", keyPatience)
+	case postgres.Unavailable(err): // and this process is stopping
+		return Outcome{result: outcomeInterrupted}, err
+	case err != nil:
+		return a.fail(ctx, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be decrypted", Err: err})
+	}
+	a.inflight.setRunning(row.ID, true)
+	runCtx, c, cancel, err := a.bounded(ctx, c)
+	defer cancel()
+	var result component.Result
+	if err == nil {
+		result, err = a.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
+	}
+	a.inflight.setRunning(row.ID, false)
+	failpoint.Reached(failpoint.AfterEffect)
+	switch {
+	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
+		return a.fail(ctx, canceled(row.RepeatRule, mayHaveEffect(row, err)))
+	case err == nil:
+		return a.succeed(ctx, result, func(result json.RawMessage) bool { return secret || a.entry.SecretResult(c, result) })
+	case ctx.Err() != nil:
+		return a.interrupted(ctx, a.entry.RepeatFor(c))
+	}
+	failure := cutOff(runCtx, row, asError(err))
+	if failure.Retryable && row.Attempt < row.Attempts {
+		return Outcome{result: outcomeRetry, pause: &pause{
+			delay:        nextAttempt(int(row.Attempt), failure.RetryAfter),
+			outcomeKnown: row.OutcomeKnown && failure.Outcome != component.OutcomeUnknown,
+		}}, nil
+	}
+	return a.fail(ctx, failure)
+}
+
+// succeed returns the outcome of a call without an error: the execution is final with an output, or
+// paused until its module checks again. secret reports whether a result must be sealed.
+func (a attempt) succeed(ctx context.Context, result component.Result, secret func(json.RawMessage) bool) (out Outcome, err error) {
+	row := a.row
+	if wait := result.Wait; wait != nil {
+		p := pause{delay: wait.After, continuing: true, outcomeKnown: row.OutcomeKnown}
+		p.state, err = a.sealResult(ctx, stateAt(row), wait.State, secret(wait.State))
+		return Outcome{result: outcomeWaiting, pause: &p}, err
+	}
+	f := finish{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, status: status.ExecutionCompleted, local: a.local, run: row.RunID}
+	f.output, err = a.sealResult(ctx, outputAt(row.WorkspaceID, row.ID), result.Output, secret(result.Output))
+	return Outcome{result: outcomeCompleted, final: &f}, err
+}
+
+// fail finishes the execution with an error and logs its cause.
+func (a attempt) fail(ctx context.Context, failure *component.Error) (Outcome, error) {
+	if failure.Err != nil {
+		a.log.WarnContext(ctx, "execution failed", "code", failure.Code, "error", failure.Err)
+	}
+	f, err := failed(a.row.WorkspaceID, a.row.ID, a.row.Epoch, int(a.row.Attempt), failure)
+	f.local, f.run = a.local, a.row.RunID
+	return Outcome{result: outcomeFailed, final: &f}, err
+}
+
+// keyPatience is the delay before a different process tries an execution that this process cannot
+// decrypt.
+const keyPatience = 5 * time.Second
+
+// unrunnableFor is how long an execution is passed on between workers that cannot run it. After
+// that the execution fails. unrunnableFor is longer than a rollout or a key rotation should take,
+// and longer than any component may wait.
+const unrunnableFor = 2 * time.Hour
+
+// passOn pauses an execution that this worker cannot run, so that a different worker may run it.
+// The execution fails if no worker could run it for unrunnableFor.
+func (a attempt) passOn(ctx context.Context, why string, delay time.Duration) (Outcome, error) {
+	if a.row.Unrunnable >= unrunnableFor {
+		return a.fail(ctx, &component.Error{
+			Code: "INTERNAL_ERROR", Message: "no worker could run this execution for two hours", Err: errors.New(why),
+		})
+	}
+	a.log.WarnContext(ctx, "this worker cannot run the execution", "reason", why)
+	return Outcome{result: outcomeWaiting, pause: &pause{
+		delay: delay, continuing: true, restart: !waited(a.row), state: a.row.WaitState, unrunnable: true,
+		outcomeKnown: a.row.OutcomeKnown, // this worker sent nothing
+	}}, nil
+}
+
+// interrupted handles an attempt that was cut off because this process shuts down.
+func (a attempt) interrupted(ctx context.Context, rule component.Repeat) (out Outcome, err error) {
+	if rule == component.RepeatUnsafe {
+		out, err = a.fail(ctx, errWorkerLost)
+	} else { // a waiting attempt continues with its remaining time
+		out.pause = &pause{delay: time.Millisecond, continuing: true, restart: a.row.WaitState == nil, state: a.row.WaitState}
+	}
+	out.result = outcomeInterrupted
+	return out, err
+}
+
+// open decrypts the arguments for the module, and reports whether the output must be sealed even
+// if the module does not mark it as secret. It returns UNAVAILABLE if only a different process can
+// decrypt the state of a waiting attempt.
+func (a attempt) open(ctx context.Context) (opened component.Call, secret bool, err error) {
+	row := a.row
+	plain, err := a.Keyring.Open(row.Call, SealedAt(row.WorkspaceID, row.ID))
+	if err != nil {
+		return opened, false, err
+	}
+	var c call
+	if err := json.Unmarshal(plain, &c); err != nil {
+		return opened, false, fmt.Errorf("decode call: %w", err)
+	}
+	opened = component.Call{
+		ExecutionID: row.ID, EffectKey: cmp.Or(c.EffectKey, row.ID), Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
+	}
+	if !vault.Sealed(row.WaitState) {
+		return opened, c.Secret, nil
+	}
+	err = a.persist(ctx, 0, func(ctx context.Context) (err error) {
+		opened.State, err = a.Vault.OpenJSON(ctx, stateAt(row), row.WaitState)
+		return err
+	})
+	return opened, c.Secret, err
+}
+
+// stateAt returns the place that the state of a waiting execution is sealed for.
+func stateAt(row db.ExecutionStartManyRow) vault.Place {
+	return vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.State}
+}
+
+// waited reports whether row continues an attempt that was sent and waits.
+func waited(row db.ExecutionStartManyRow) bool { return row.Elapsed > 0 }
+
+// cutOff returns the failure of an attempt. The outcome is unknown if the request was sent and not
+// answered. If the failure doesn't say what was sent, the outcome is unknown if the attempt was interrupted
+// or the component timed out.
+func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
+	known := run.Err() == nil && failure.Code != component.CodeTimeout
+	if sent := failure.Sent(); sent != "" {
+		known = sent != egress.SentUnknown
+	}
+	if known {
+		return failure
+	}
+	return failure.CutOff(component.Repeat(row.RepeatRule))
+}
+
+// mayHaveEffect reports whether an attempt that was in flight when its run was canceled, or an earlier one,
+// may have taken effect. err is the error of its component; nil means that it started to wait.
+func mayHaveEffect(row db.ExecutionStartManyRow, err error) bool {
+	if err == nil || !row.OutcomeKnown || waited(row) {
+		return true
+	}
+	sent := asError(err).Sent()
+	return sent == "" || sent == egress.SentUnknown
+}
+
+// asError returns the component error in err. If err contains none, it returns INTERNAL_ERROR,
+// which hides the text of err from callers.
+func asError(err error) *component.Error {
+	if e, ok := errors.AsType[*component.Error](err); ok {
+		return e
+	}
+	return &component.Error{Code: "INTERNAL_ERROR", Message: "the component failed", Err: err}
+}
+
+// bounded waits for the turn of an attempt's call, and returns a context that ends with the attempt's
+// time limit. The wait doesn't count. For a stage, the context is also canceled, with cause errCanceled,
+// when the run is canceled with mode immediate. bounded fails only if the context is done.
+func (a attempt) bounded(ctx context.Context, call component.Call) (context.Context, component.Call, context.CancelFunc, error) {
+	row, limit := a.row, a.entry.Timeout
+	if row.TimeoutMs != nil {
+		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
+	}
+	limit -= row.Elapsed
+	if a.CallTimeout > 0 {
+		limit = min(limit, a.CallTimeout)
+	}
+	ctx, cancelFor := context.WithCancelCause(ctx)
+	if row.RunID != nil {
+		go a.watchCancel(ctx, a.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
+	}
+	call, err := a.Modules.Turn(ctx, row.WorkspaceID, row.Module, call)
+	if err != nil {
+		return ctx, call, func() { cancelFor(nil) }, err
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	return ctx, call, func() { stop(); cancelFor(nil) }, nil
+}
+
+// watchCancel cancels an attempt once its row is marked as canceling. It returns when ctx is
+// done.
+func (r *Runner) watchCancel(ctx context.Context, changed *notify.Subscription, cancelFor context.CancelCauseFunc) {
+	defer changed.Close()
+	key := changed.Key()
+	var retry <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed.C():
+		case <-retry:
+		}
+		retry = nil
+		if ctx.Err() != nil {
+			return
+		}
+		canceling := false
+		// Interrupting the query when ctx is done would close the connection and lose its prepared plans.
+		err := withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
+			canceling, err = db.New().ExecutionIsCanceling(ctx, r.DB, db.ExecutionIsCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+			return err
+		})
+		if err != nil {
+			retry = time.After(rereadAfter)
+		}
+		if canceling {
+			cancelFor(errCanceled)
+			return
+		}
+	}
+}

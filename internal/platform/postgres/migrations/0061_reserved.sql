@@ -1,2 +1,0 @@
--- expand
-SELECT; -- keeps the numbers of migrations without a gap
