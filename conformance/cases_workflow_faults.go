@@ -115,7 +115,7 @@ func workflowReviewed(t *probe.Trial) {
 		set("branch", "IF", object{"expression": "1 > 0"}), having(use("end", "RESPOND"), "input", object{"text": "{{ env.NAME }}"}),
 	}, []string{"start next wait", "wait next loop", "loop next branch", "start next end"})
 	made := create(t, suspicious)
-	const want = "TIMEOUT_UNHANDLED /components/1, LOOP_WITHOUT_BODY /components/2, BRANCH_WITHOUT_EDGES /components/3, PLACEHOLDER_NOT_FILLED /components/4/input/text"
+	const want = "TIMEOUT_UNHANDLED /components/1, LOOP_WITHOUT_BODY /components/2, BRANCH_WITHOUT_EDGES /components/3"
 	t.Equal("of a create", warnings(t, made.Warnings), want)
 	t.Check(decodeWorkflow(t, t.Get(workflowPath(made.ID))).Warnings == nil, "a read has warnings")
 	t.Equal("of a replacement", warnings(t, decodeWorkflow(t, put(t, made.ID, suspicious, "")).Warnings), want)

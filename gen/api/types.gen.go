@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/google/uuid"
+	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -1316,13 +1317,20 @@ type CreateHookRequest struct {
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
+	// Respond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+	// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+	//
+	//
+	// Examples: true
+	Respond *HookRespond `json:"respond,omitempty"`
+
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
 	// Verification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
-	// `toleranceSeconds`, `deliveryHeader`, `acceptRepeatedBodies` and `formField` may be set.
+	// `toleranceSeconds`, `deliveryHeader`, `deliveryField`, `acceptRepeatedBodies` and `formField` may be set.
 	//
 	// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
 	// elements of it, at most 20.
@@ -1712,6 +1720,13 @@ type Day = openapi_types.Date
 
 // DeliveryResult The run that a delivery started.
 type DeliveryResult struct {
+	// Finished Whether the run has finished, without a RESPOND. Only for a hook with `respond`. False: the run was not waited
+	// for any longer, and continues.
+	//
+	//
+	// Examples: false
+	Finished *bool `json:"finished,omitempty"`
+
 	// JobID The ID of the job that executes the run; 0 for a duplicate delivery whose run is no longer stored.
 	//
 	//
@@ -1841,7 +1856,7 @@ type EnvironmentVariablePage struct {
 // | `URI_TOO_LONG` | 414 |
 // | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 // | `RATE_LIMITED` | 429 |
-// | `INTERNAL_ERROR` | 500 |
+// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 // | `UNAVAILABLE` | 503 |
 //
 // Examples: NOT_FOUND
@@ -2089,6 +2104,13 @@ type Hook struct {
 	// rejections for the same reason are one entry. Absent in lists.
 	Refusals *HookRefusals `json:"refusals,omitempty"`
 
+	// Respond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+	// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+	//
+	//
+	// Examples: true
+	Respond *HookRespond `json:"respond,omitempty"`
+
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
@@ -2157,9 +2179,16 @@ type HookRefusal struct {
 // rejections for the same reason are one entry. Absent in lists.
 type HookRefusals = []HookRefusal
 
+// HookRespond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+//
+// Examples: true
+type HookRespond = bool
+
 // HookWarning A warning about a hook.
 type HookWarning struct {
-	// Code The code: `SHORT_SECRET`, the secret has fewer than 32 bytes, so it may be guessed. More may be added.
+	// Code The code: `SHORT_SECRET`, the secret has fewer than 32 bytes, so it may be guessed. `NO_RESPOND`, the hook has
+	// `respond`, but the workflow has no RESPOND. More may be added.
 	//
 	//
 	// Examples: SHORT_SECRET
@@ -2504,7 +2533,7 @@ type NewSequenceEdge struct {
 type NewSequenceEdges = []NewSequenceEdge
 
 // NewVerification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
-// `toleranceSeconds`, `deliveryHeader`, `acceptRepeatedBodies` and `formField` may be set.
+// `toleranceSeconds`, `deliveryHeader`, `deliveryField`, `acceptRepeatedBodies` and `formField` may be set.
 //
 // If a delivery has several signatures, one valid signature is enough: several values of the header, or several
 // elements of it, at most 20.
@@ -2524,11 +2553,17 @@ type NewVerification struct {
 	// Examples: sha256
 	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
 
+	// DeliveryField A JSON pointer (RFC 6901) into the body.
+	//
+	// Examples: /event_id
+	DeliveryField *VerificationDeliveryField `json:"deliveryField,omitempty"`
+
 	// DeliveryHeader The header that contains the ID of a delivery. A delivery without this header is rejected with 400.
 	// Deliveries with the same ID start only one run. With the scheme `hmac`, deliveries with the same body also
 	// start only one run, because the signature does not cover the ID: a captured delivery could be sent again
-	// with another ID. If the sender repeats bodies on purpose, set `acceptRepeatedBodies`. If `deliveryHeader` is
-	// absent, each delivery starts a run. The presets `github`, `shopify` and `standardWebhooks` set it.
+	// with another ID. If the sender repeats bodies on purpose, set `acceptRepeatedBodies`. Without `deliveryHeader`
+	// and `deliveryField`, each delivery starts a run; if the signature covers a timestamp, each signed text does.
+	// The presets `github`, `shopify` and `standardWebhooks` set it.
 	//
 	//
 	// Examples: X-GitHub-Delivery
@@ -2555,6 +2590,15 @@ type NewVerification struct {
 	//
 	// Examples: payload
 	FormField *string `json:"formField,omitempty"`
+
+	// Handshake Requests with which a sender verifies the address of a hook. The hook answers them itself, even while it is
+	// paused, and starts no run. `urlVerification`: a signed delivery whose JSON has `type: url_verification` gets its
+	// `challenge`. `validationToken`: a GET, or a POST without a body, gets the query parameter `validationToken`. Both
+	// answers are plain text.
+	//
+	//
+	// Examples: ["urlVerification"]
+	Handshake *VerificationHandshake `json:"handshake,omitempty"`
 
 	// Header The header that holds the HMAC, or the secret of `token`. Required for `hmac` and `timestampedHmac`. Default for
 	// `token`: `Authorization`.
@@ -2800,7 +2844,7 @@ type OutputProblem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -2856,7 +2900,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -2898,7 +2942,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -2997,8 +3041,8 @@ type Problem struct {
 	// Examples: false
 	Retryable bool `json:"retryable"`
 
-	// RunID With `outcome_unknown`, the ID of the run that the request may have started, or of the run that the signal
-	// was sent to.
+	// RunID With `RUN_FAILED`, the ID of the run. With `outcome_unknown`, the ID of the run that the request may have
+	// started, or of the run that the signal was sent to.
 	//
 	//
 	// Examples: 019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f
@@ -3116,13 +3160,20 @@ type ReplaceHookRequest struct {
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
+	// Respond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+	// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+	//
+	//
+	// Examples: true
+	Respond *HookRespond `json:"respond,omitempty"`
+
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
 	// Verification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
-	// `toleranceSeconds`, `deliveryHeader`, `acceptRepeatedBodies` and `formField` may be set.
+	// `toleranceSeconds`, `deliveryHeader`, `deliveryField`, `acceptRepeatedBodies` and `formField` may be set.
 	//
 	// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
 	// elements of it, at most 20.
@@ -4284,7 +4335,12 @@ type Verification struct {
 	// Examples: sha256
 	Algorithm VerificationAlgorithm `json:"algorithm"`
 
-	// DeliveryHeader The header that contains the ID of a delivery. Null: each delivery starts a run.
+	// DeliveryField A JSON pointer (RFC 6901) into the body.
+	//
+	// Examples: /event_id
+	DeliveryField *VerificationDeliveryField `json:"deliveryField,omitempty"`
+
+	// DeliveryHeader The header that contains the ID of a delivery. Null: none.
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader"`
@@ -4305,6 +4361,15 @@ type Verification struct {
 	//
 	// Examples: payload
 	FormField *string `json:"formField,omitempty"`
+
+	// Handshake Requests with which a sender verifies the address of a hook. The hook answers them itself, even while it is
+	// paused, and starts no run. `urlVerification`: a signed delivery whose JSON has `type: url_verification` gets its
+	// `challenge`. `validationToken`: a GET, or a POST without a body, gets the query parameter `validationToken`. Both
+	// answers are plain text.
+	//
+	//
+	// Examples: ["urlVerification"]
+	Handshake *VerificationHandshake `json:"handshake,omitempty"`
 
 	// HasPreviousSecret Whether the hook also accepts a previous secret. Absent if not. The secret is not shown.
 	//
@@ -4381,11 +4446,24 @@ type Verification struct {
 // Examples: sha256
 type VerificationAlgorithm string
 
+// VerificationDeliveryField A JSON pointer (RFC 6901) into the body.
+//
+// Examples: /event_id
+type VerificationDeliveryField = string
+
 // VerificationEncoding The encoding of the HMAC: `hex` in either case, `base64` and `base64url` with or without padding. `token` has
 // none.
 //
 // Examples: hex
 type VerificationEncoding string
+
+// VerificationHandshake Requests with which a sender verifies the address of a hook. The hook answers them itself, even while it is
+// paused, and starts no run. `urlVerification`: a signed delivery whose JSON has `type: url_verification` gets its
+// `challenge`. `validationToken`: a GET, or a POST without a body, gets the query parameter `validationToken`. Both
+// answers are plain text.
+//
+// Examples: ["urlVerification"]
+type VerificationHandshake = []string
 
 // VerificationPreset A sender whose signatures Weft knows. The preset sets all other fields: `stripe` and `slack` are
 // `timestampedHmac`, `github` and `shopify` are `hmac`. `standardWebhooks` also accepts headers that start with
@@ -5076,6 +5154,9 @@ type SvcSignature = string
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type UserID = GivenID
 
+// ValidationToken defines model for ValidationToken.
+type ValidationToken = string
+
 // VariableName The name of a variable; `{{env.NAME}}` stands for its value.
 //
 // Examples: PAYMENTS_TOKEN
@@ -5137,18 +5218,29 @@ type GetOpenapiYamlParams struct {
 
 // ChallengeHookParams defines parameters for ChallengeHook.
 type ChallengeHookParams struct {
-	// HubMode What the sender verifies.
-	HubMode ChallengeHookParamsHubMode `form:"hub.mode" json:"hub.mode"`
+	// HubMode What the sender verifies. Required unless the request has a `validationToken`.
+	HubMode *ChallengeHookParamsHubMode `form:"hub.mode,omitempty" json:"hub.mode,omitempty"`
 
-	// HubChallenge The text to return. It must not contain control characters.
-	HubChallenge HubChallenge `form:"hub.challenge" json:"hub.challenge"`
+	// HubChallenge The text to return. It must not contain control characters. Required with `hub.mode`.
+	HubChallenge *HubChallenge `form:"hub.challenge,omitempty" json:"hub.challenge,omitempty"`
 
-	// HubVerifyToken The `verifyToken` of the hook.
-	HubVerifyToken HubVerifyToken `form:"hub.verify_token" json:"hub.verify_token"`
+	// HubVerifyToken The `verifyToken` of the hook. Required with `hub.mode`.
+	HubVerifyToken *HubVerifyToken `form:"hub.verify_token,omitempty" json:"hub.verify_token,omitempty"`
+
+	// ValidationToken The text to return, if the `handshake` of the hook has `validationToken`. At most 4 KiB.
+	ValidationToken *ValidationToken `form:"validationToken,omitempty" json:"validationToken,omitempty"`
 }
 
 // ChallengeHookParamsHubMode defines parameters for ChallengeHook.
 type ChallengeHookParamsHubMode string
+
+// ReceiveHook200JSONResponseBody1 defines parameters for ReceiveHook.
+type ReceiveHook200JSONResponseBody1 = interface{}
+
+// ReceiveHook200JSONResponseBody defines parameters for ReceiveHook.
+type ReceiveHook200JSONResponseBody struct {
+	union json.RawMessage
+}
 
 // ListComponentsParams defines parameters for ListComponents.
 type ListComponentsParams struct {
@@ -5560,3 +5652,65 @@ type CreateInvitationJSONRequestBody = CreateInvitationRequest
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = UpdateMemberRequest
+
+// AsDeliveryResult returns the union data inside the ReceiveHook200JSONResponseBody as a DeliveryResult
+func (t ReceiveHook200JSONResponseBody) AsDeliveryResult() (DeliveryResult, error) {
+	var body DeliveryResult
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDeliveryResult overwrites any union data inside the ReceiveHook200JSONResponseBody as the provided DeliveryResult
+func (t *ReceiveHook200JSONResponseBody) FromDeliveryResult(v DeliveryResult) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDeliveryResult performs a merge with any union data inside the ReceiveHook200JSONResponseBody, using the provided DeliveryResult
+func (t *ReceiveHook200JSONResponseBody) MergeDeliveryResult(v DeliveryResult) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsReceiveHook200JSONResponseBody1 returns the union data inside the ReceiveHook200JSONResponseBody as a ReceiveHook200JSONResponseBody1
+func (t ReceiveHook200JSONResponseBody) AsReceiveHook200JSONResponseBody1() (ReceiveHook200JSONResponseBody1, error) {
+	var body ReceiveHook200JSONResponseBody1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromReceiveHook200JSONResponseBody1 overwrites any union data inside the ReceiveHook200JSONResponseBody as the provided ReceiveHook200JSONResponseBody1
+func (t *ReceiveHook200JSONResponseBody) FromReceiveHook200JSONResponseBody1(v ReceiveHook200JSONResponseBody1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeReceiveHook200JSONResponseBody1 performs a merge with any union data inside the ReceiveHook200JSONResponseBody, using the provided ReceiveHook200JSONResponseBody1
+func (t *ReceiveHook200JSONResponseBody) MergeReceiveHook200JSONResponseBody1(v ReceiveHook200JSONResponseBody1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t ReceiveHook200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *ReceiveHook200JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}

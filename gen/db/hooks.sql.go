@@ -43,7 +43,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const HookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, headers, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -59,6 +59,7 @@ type HookGetRow struct {
 	Status        string
 	Verification  []byte
 	Headers       []string
+	Respond       bool
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -81,6 +82,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.Status,
 		&i.Verification,
 		&i.Headers,
+		&i.Respond,
 		&i.HasToken,
 		&i.HasPrevious,
 		&i.Refusals,
@@ -96,7 +98,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 }
 
 const HookGetByID = `-- name: HookGetByID :one
-SELECT workspace_id, workflow_id, status, verification, headers, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
+SELECT workspace_id, workflow_id, status, verification, headers, respond, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
 type HookGetByIDRow struct {
@@ -105,6 +107,7 @@ type HookGetByIDRow struct {
 	Status         string
 	Verification   []byte
 	Headers        []string
+	Respond        bool
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -121,6 +124,7 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 		&i.Status,
 		&i.Verification,
 		&i.Headers,
+		&i.Respond,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -130,8 +134,8 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 }
 
 const HookInsert = `-- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type HookInsertParams struct {
@@ -145,6 +149,7 @@ type HookInsertParams struct {
 	SealedToken    []byte
 	Headers        []string
 	SealedPrevious []byte
+	Respond        bool
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
@@ -159,12 +164,13 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 		arg.SealedToken,
 		arg.Headers,
 		arg.SealedPrevious,
+		arg.Respond,
 	)
 	return err
 }
 
 const HookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, headers, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -188,6 +194,7 @@ type HookListRow struct {
 	Status        string
 	Verification  []byte
 	Headers       []string
+	Respond       bool
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -224,6 +231,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.Status,
 			&i.Verification,
 			&i.Headers,
+			&i.Respond,
 			&i.HasToken,
 			&i.HasPrevious,
 			&i.Refusals,
@@ -315,7 +323,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 }
 
 const HookLock = `-- name: HookLock :one
-SELECT status, verification, headers, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT workflow_id, status, verification, headers, respond, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type HookLockParams struct {
@@ -324,9 +332,11 @@ type HookLockParams struct {
 }
 
 type HookLockRow struct {
+	WorkflowID     uuid.UUID
 	Status         string
 	Verification   []byte
 	Headers        []string
+	Respond        bool
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -337,9 +347,11 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 	row := db.QueryRow(ctx, HookLock, arg.WorkspaceID, arg.ID)
 	var i HookLockRow
 	err := row.Scan(
+		&i.WorkflowID,
 		&i.Status,
 		&i.Verification,
 		&i.Headers,
+		&i.Respond,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -621,8 +633,8 @@ func (q *Queries) HookTokenReseal(ctx context.Context, db DBTX, arg HookTokenRes
 }
 
 const HookUpdate = `-- name: HookUpdate :exec
-UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, sealed = $5, sealed_token = $6, sealed_previous = $7, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $8 AND id = $9
+UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, sealed = $6, sealed_token = $7, sealed_previous = $8, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $9 AND id = $10
 `
 
 type HookUpdateParams struct {
@@ -630,6 +642,7 @@ type HookUpdateParams struct {
 	Status         string
 	Verification   []byte
 	Headers        []string
+	Respond        bool
 	Sealed         []byte
 	SealedToken    []byte
 	SealedPrevious []byte
@@ -643,6 +656,7 @@ func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams)
 		arg.Status,
 		arg.Verification,
 		arg.Headers,
+		arg.Respond,
 		arg.Sealed,
 		arg.SealedToken,
 		arg.SealedPrevious,

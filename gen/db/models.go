@@ -257,6 +257,7 @@ type Hook struct {
 	Headers        []string
 	SealedPrevious []byte
 	Refusals       []byte
+	Respond        bool
 }
 
 type HookDelivery struct {

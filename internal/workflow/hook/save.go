@@ -29,6 +29,7 @@ type Draft struct {
 	Name, Status string
 	Verification *api.NewVerification // nil: the workflow's verification for a new hook, no change for an existing hook
 	Headers      *[]string            // nil: none for a new hook, no change for an existing hook
+	Respond      *bool                // nil: false for a new hook, no change for an existing hook
 }
 
 // CreateParams are the parameters of Create.
@@ -58,7 +59,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 			return err
 		}
 		if replayed {
-			warnings, err = s.warnings(ctx, tx, key)
+			warnings, err = s.presentWarnings(ctx, tx, key)
 		}
 		if err != nil {
 			return err
@@ -105,9 +106,8 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 		return nil, &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow can have at most %d hooks. Delete one first.", maxHooks)}
 	}
 	row := db.HookInsertParams{
-		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
+		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active), Headers: []string{}, Respond: value(p.Draft.Respond, false),
 	}
-	row.Headers = []string{}
 	if p.Draft.Headers != nil {
 		row.Headers = *p.Draft.Headers
 	}
@@ -124,7 +124,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("insert hook: %w", err)
 	}
-	return warningsOf(checked, kept.current), nil
+	return s.warnings(ctx, tx, key, p.WorkflowID, row.Respond, warningsOf(checked, kept.current))
 }
 
 // goodSecret is the length in bytes from which the key of an HMAC is not reported as short: the output of
@@ -143,8 +143,23 @@ func warningsOf(v api.Verification, secret string) []api.HookWarning {
 	}}
 }
 
-// warnings returns the warnings about the stored secret of a hook.
-func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]api.HookWarning, error) {
+// warnings returns the warnings about the secret of a hook, and one if a hook that responds has a
+// workflow without a RESPOND.
+func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key, workflowID uuid.UUID, responds bool, ofSecret []api.HookWarning) ([]api.HookWarning, error) {
+	if !responds {
+		return ofSecret, nil
+	}
+	has, err := s.Runs.Responds(ctx, tx, key.WorkspaceID, workflowID)
+	if err != nil || has {
+		return ofSecret, err
+	}
+	return append(ofSecret, api.HookWarning{
+		Code: "NO_RESPOND", Pointer: "/respond", Message: "The workflow has no RESPOND, so the sender only learns when the run has finished. Add a RESPOND.",
+	}), nil
+}
+
+// presentWarnings returns the warnings about a stored hook.
+func (s *Service) presentWarnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]api.HookWarning, error) {
 	row, err := lockTx(ctx, tx, key)
 	if err != nil {
 		return nil, err
@@ -157,7 +172,7 @@ func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]ap
 	if err != nil {
 		return nil, err
 	}
-	return warningsOf(v, kept.current), nil
+	return s.warnings(ctx, tx, key, row.WorkflowID, row.Respond, warningsOf(v, kept.current))
 }
 
 // encode returns the stored form of a verification: its JSON without the secrets, and the sealed
@@ -219,7 +234,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	warnings = []api.HookWarning{}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
-		Verification: present.Verification, Headers: present.Headers, Sealed: present.Sealed, SealedPrevious: present.SealedPrevious, SealedToken: present.SealedToken,
+		Verification: present.Verification, Headers: present.Headers, Respond: value(d.Respond, present.Respond), Sealed: present.Sealed, SealedPrevious: present.SealedPrevious, SealedToken: present.SealedToken,
 	}
 	if d.Headers != nil {
 		row.Headers = *d.Headers
@@ -251,7 +266,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if err := db.New().HookUpdate(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("update hook: %w", err)
 	}
-	return warnings, nil
+	return s.warnings(ctx, tx, key, present.WorkflowID, row.Respond, warnings)
 }
 
 // Delete deletes a hook and returns its last state. It returns NOT_FOUND if the hook does not

@@ -26,11 +26,12 @@ const minSecret = 8
 var presets = map[api.VerificationPreset]api.Verification{
 	api.VerificationPresetStripe: {
 		Scheme: api.VerificationSchemeTimestampedHmac, Header: "Stripe-Signature", Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
-		SignedText: new("{timestamp}.{body}"), Element: new("v1"), TimestampElement: new("t"),
+		SignedText: new("{timestamp}.{body}"), Element: new("v1"), TimestampElement: new("t"), DeliveryField: new("/id"),
 	},
 	api.VerificationPresetSlack: {
 		Scheme: api.VerificationSchemeTimestampedHmac, Header: "X-Slack-Signature", Prefix: "v0=", Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
 		SignedText: new("v0:{timestamp}:{body}"), TimestampHeader: new("X-Slack-Request-Timestamp"), FormField: new("payload"),
+		DeliveryField: new("/event_id"), Handshake: &api.VerificationHandshake{urlVerification},
 	},
 	api.VerificationPresetGithub: {
 		Scheme: api.VerificationSchemeHmac, Header: "X-Hub-Signature-256", Prefix: "sha256=", Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
@@ -118,15 +119,15 @@ func misplaced(r *api.NewVerification) (details []fault.Detail) {
 	var allowed []string
 	switch scheme := value(r.Scheme, api.VerificationSchemeHmac); {
 	case r.Preset != nil:
-		with, allowed = "a preset", []string{"toleranceSeconds", "deliveryHeader", "acceptRepeatedBodies"}
+		with, allowed = "a preset", []string{"toleranceSeconds", "deliveryHeader", "deliveryField", "acceptRepeatedBodies"}
 	case scheme == api.VerificationSchemeTimestampedHmac:
 		return nil
 	case scheme == api.VerificationSchemeToken:
-		with, allowed = "the scheme token", []string{"scheme", "verifyToken", "header", "prefix", "deliveryHeader"}
+		with, allowed = "the scheme token", []string{"scheme", "verifyToken", "handshake", "header", "prefix", "deliveryHeader", "deliveryField"}
 	case scheme == api.VerificationSchemeStandardWebhooks:
-		with, allowed = "the scheme standardWebhooks", []string{"scheme", "verifyToken", "toleranceSeconds", "header", "prefix", "algorithm", "encoding", "deliveryHeader", "acceptRepeatedBodies"}
+		with, allowed = "the scheme standardWebhooks", []string{"scheme", "verifyToken", "handshake", "toleranceSeconds", "header", "prefix", "algorithm", "encoding", "deliveryHeader", "acceptRepeatedBodies"}
 	default:
-		with, allowed = "the scheme hmac", []string{"scheme", "verifyToken", "secretEncoding", "header", "prefix", "algorithm", "encoding", "deliveryHeader", "acceptRepeatedBodies"}
+		with, allowed = "the scheme hmac", []string{"scheme", "verifyToken", "handshake", "secretEncoding", "header", "prefix", "algorithm", "encoding", "deliveryHeader", "deliveryField", "acceptRepeatedBodies"}
 	}
 	for _, one := range []struct {
 		name  string
@@ -135,7 +136,8 @@ func misplaced(r *api.NewVerification) (details []fault.Detail) {
 		{"scheme", r.Scheme != nil}, {"verifyToken", r.VerifyToken != nil}, {"secretEncoding", r.SecretEncoding != nil}, {"header", r.Header != nil},
 		{"prefix", r.Prefix != nil}, {"algorithm", r.Algorithm != nil}, {"encoding", r.Encoding != nil}, {"signedText", r.SignedText != nil},
 		{"element", r.Element != nil}, {"timestampHeader", r.TimestampHeader != nil}, {"timestampElement", r.TimestampElement != nil}, {"idHeader", r.IDHeader != nil},
-		{"toleranceSeconds", r.ToleranceSeconds != nil}, {"deliveryHeader", r.DeliveryHeader != nil}, {"acceptRepeatedBodies", value(r.AcceptRepeatedBodies, false)},
+		{"toleranceSeconds", r.ToleranceSeconds != nil}, {"deliveryHeader", r.DeliveryHeader != nil}, {"deliveryField", r.DeliveryField != nil}, {"handshake", r.Handshake != nil},
+		{"acceptRepeatedBodies", value(r.AcceptRepeatedBodies, false)},
 	} {
 		if one.given && !slices.Contains(allowed, one.name) && !slices.Contains(always, one.name) {
 			details = append(details, fault.NewDetail("/verification/"+one.name, "has no effect with "+with+": leave it out"))
@@ -219,11 +221,19 @@ func override(v *api.Verification, r *api.NewVerification) error {
 			v.FormField = nil
 		}
 	}
+	if r.Handshake != nil && len(*r.Handshake) > 0 {
+		v.Handshake = r.Handshake
+	}
 	if standard && r.Preset == nil {
 		return nil
 	}
-	if r.DeliveryHeader != nil {
-		v.DeliveryHeader = r.DeliveryHeader
+	switch {
+	case r.DeliveryHeader != nil && r.DeliveryField != nil:
+		return fault.InvalidAt("/verification/deliveryField", "must be left out if there is a deliveryHeader")
+	case r.DeliveryHeader != nil:
+		v.DeliveryHeader, v.DeliveryField = r.DeliveryHeader, nil
+	case r.DeliveryField != nil:
+		v.DeliveryHeader, v.DeliveryField = nil, r.DeliveryField
 	}
 	if value(r.AcceptRepeatedBodies, false) {
 		if v.DeliveryHeader == nil {

@@ -273,16 +273,85 @@ func TestDeliveriesAreRecognizedByWhatIsSigned(t *testing.T) {
 		"signed ID":       {api.NewVerification{Scheme: new(api.VerificationSchemeTimestampedHmac), Header: new("X-Mac"), SignedText: new("{id}.{body}"), IDHeader: new("X-Id"), DeliveryHeader: new("x-id")}, 1},
 	} {
 		v := made(t, c.given)
-		marks := deliveryMarks(v, "a", d)
-		later := d
-		later.Header = d.Header.Clone()
+		first, later := d, d
+		first.Header, later.Header = d.Header.Clone(), d.Header.Clone()
+		first.Header.Set(*v.DeliveryHeader, "a")
+		later.Header.Set(*v.DeliveryHeader, "b")
 		later.Header.Set("X-Slack-Request-Timestamp", "2")
-		again := deliveryMarks(v, "b", later)
+		marks, err := deliveryMarks(v, first, nil)
+		again, failed := deliveryMarks(v, later, nil)
+		if err != nil || failed != nil {
+			t.Fatal(err, failed)
+		}
 		if len(marks) != c.marks || slices.Equal(marks[0], again[0]) {
 			t.Errorf("%s: %d marks, want %d", name, len(marks), c.marks)
 		}
 		if repeated := c.marks == 2 && slices.Equal(marks[1], again[1]); repeated != (name == "hmac" || name == "standard, other") {
 			t.Errorf("%s: the same body at another time is a repeat: %v", name, repeated)
 		}
+	}
+}
+
+// Without a header with an ID, the field of the body identifies a delivery, and else its signed text.
+func TestDeliveriesAreIdentifiedByFieldOrSignedText(t *testing.T) {
+	t.Parallel()
+	token, timed := api.VerificationSchemeToken, api.VerificationSchemeTimestampedHmac
+	described := api.NewVerification{Scheme: &timed, Header: new("X-Mac"), SignedText: new("{timestamp}.{body}"), TimestampHeader: new("X-Time")}
+	untimed := api.NewVerification{Scheme: &timed, Header: new("X-Mac"), SignedText: new("a.{body}")}
+	nested := api.NewVerification{Scheme: &token, DeliveryField: new("/a~1b/1/~0")}
+	slack, stripe := api.NewVerification{Preset: new(api.VerificationPresetSlack)}, api.NewVerification{Preset: new(api.VerificationPresetStripe)}
+	other := api.NewVerification{Preset: new(api.VerificationPresetStripe), DeliveryField: new("/key")}
+	github := api.NewVerification{Preset: new(api.VerificationPresetGithub), DeliveryField: new("/n")}
+	for name, c := range map[string]struct {
+		given       api.NewVerification
+		body, again string // of two deliveries with different times
+		same        bool   // the second one is a repeat of the first
+		none        bool   // each delivery starts a run
+		fault       string
+	}{
+		"Stripe":              {given: stripe, body: `{"id":"evt_1"}`, again: `{"id":"evt_1","more":1}`, same: true},
+		"Stripe, another ID":  {given: stripe, body: `{"id":"evt_1"}`, again: `{"id":"evt_2"}`},
+		"Slack":               {given: slack, body: `{"event_id":"Ev1"}`, again: `{"event_id":"Ev1"}`, same: true},
+		"Slack, a command":    {given: slack, body: `{"command":"/weather"}`, again: `{"command":"/weather"}`},
+		"a pointer":           {given: nested, body: `{"a/b":[0,{"~":7}]}`, again: `{"a/b":[1,{"~":7}]}`, same: true},
+		"a large number":      {given: github, body: `{"n":9007199254740993}`, again: `{"n":9007199254740992}`},
+		"a missing field":     {given: nested, body: `{"a/b":[0]}`, fault: "/body/a~1b/1/~0"},
+		"an object":           {given: other, body: `{"key":{}}`, fault: "/body/key"},
+		"an empty ID":         {given: other, body: `{"key":""}`, fault: "/body/key"},
+		"a string":            {given: other, body: `"x"`, fault: "/body/key"},
+		"a described hook":    {given: described, body: `{}`, again: `{}`},
+		"no time in the text": {given: untimed, body: `{}`, none: true},
+	} {
+		v := made(t, c.given)
+		marks := func(time, body string) ([][]byte, error) {
+			d := Delivery{Body: []byte(body), Header: http.Header{"X-Time": {time}, "X-Slack-Request-Timestamp": {time}, "Stripe-Signature": {"t=" + time + ",v1=00"}}}
+			return deliveryMarks(v, d, []byte(`{"body":`+body+`}`))
+		}
+		first, err := marks("1", c.body)
+		if c.fault != "" {
+			if failure, ok := errors.AsType[*fault.Error](err); !ok || failure.Details[0].Pointer != c.fault {
+				t.Errorf("%s: %v; want %s", name, err, c.fault)
+			}
+			continue
+		}
+		again, failed := marks("2", c.again)
+		if err != nil || failed != nil && c.again != "" {
+			t.Fatalf("%s: %v, %v", name, err, failed)
+		}
+		if c.none {
+			if len(first) > 0 {
+				t.Errorf("%s: each delivery must start a run", name)
+			}
+			continue
+		}
+		if same := slices.Equal(first[0], again[0]); same != c.same {
+			t.Errorf("%s: a repeat: %v", name, same)
+		}
+		if twice, _ := marks("1", c.body); !slices.Equal(first[0], twice[0]) {
+			t.Errorf("%s: the same signed text is not a repeat", name)
+		}
+	}
+	if _, _, err := check(&api.NewVerification{Secret: new(secret), Header: new("X"), DeliveryHeader: new("X-Id"), DeliveryField: new("/id")}, secrets{}, ""); err == nil || !strings.Contains(err.Error(), "/verification/deliveryField") {
+		t.Errorf("a header and a field: %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func (r reading) visibleQuery(query url.Values) (map[string]any, []string) {
 	shown, replaced := map[string]any{}, []string(nil)
 	values := map[string][]string{}
 	for name, all := range query {
-		if strings.HasPrefix(name, "hub.") {
+		if strings.HasPrefix(name, "hub.") || name == validationToken && answers(r.verification, validationToken) {
 			continue
 		}
 		plain := storableText(name)
