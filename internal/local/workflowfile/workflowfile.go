@@ -50,6 +50,9 @@ func read(root *yaml.Node) (File, error) {
 	if err := expand(root); err != nil {
 		return File{}, err
 	}
+	if err := expandDurations(root); err != nil {
+		return File{}, err
+	}
 	raw, err := strictjson.Encode(plain{root})
 	return File{JSON: raw, root: root}, err
 }
