@@ -82,6 +82,10 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 		if name := node.Value; !s.variables.has(name) && !c.program.refers(name) && !c.program.isPath(name) {
 			c.program.names[name] = c.program.names[name] || !s.sometimes && !c.lenient[node]
 		}
+		if path, isPath := c.program.paths[node.Value]; isPath && !s.sometimes && !c.lenient[node] {
+			path.Tolerated = false
+			c.program.paths[node.Value] = path
+		}
 	case *ast.PointerNode:
 		c.pointer(node, s)
 	case *ast.UnaryNode:

@@ -125,6 +125,7 @@ func CompileReferring(text string, known func(name string) bool) (*Program, erro
 	for _, found := range slices.Backward(paths) {
 		original := parsed[found.From:found.To]
 		word := strings.Repeat(string(next()), utf8.RuneCountInString(original))
+		found.Tolerated = true
 		p.paths[word] = path{found, original}
 		parsed = parsed[:found.From] + word + parsed[found.To:]
 	}

@@ -187,7 +187,7 @@ func (c call) optional(i int, otherwise string) string {
 	return c.textAt(i)
 }
 
-// hash returns the hash of a text.
+// hash returns the hash of a string.
 func (c call) hash() any {
 	text, algorithm := c.textAt(0), c.optional(1, "sha256")
 	c.made(len(text))
@@ -198,7 +198,7 @@ func (c call) hash() any {
 	return c.encoded(sum, 2)
 }
 
-// hmac returns the keyed message authentication code of a text.
+// hmac returns the keyed message authentication code of a string.
 func (c call) hmac() any {
 	encoded, text, algorithm := c.textAt(0), c.textAt(1), c.optional(2, "sha256")
 	form := c.optional(3, "utf8")
@@ -228,7 +228,7 @@ func (c call) encoded(sum []byte, i int) any {
 	c.made(3 * len(sum))
 	form := c.optional(i, "hex")
 	if form == "utf8" {
-		form = "" // a digest is no text
+		form = "" // a digest is not text
 	}
 	text, err := encoding.Encode(sum, form)
 	if err != nil {

@@ -244,7 +244,7 @@ func (c call) fixed() any {
 	return written
 }
 
-// escape makes a text safe in HTML, or in a part of an address.
+// escape makes a string safe in HTML, or in a part of an address.
 func (c call) escape() any {
 	text := c.textAt(0)
 	c.made(5 * len(text))

@@ -21,7 +21,7 @@ const (
 // timeIn returns the time that a string is, if it is one.
 func (r *run) timeIn(node ast.Node, value any) (at time.Time, ok bool) {
 	text, isText := value.(string)
-	// Most strings are no times, so look before parsing.
+	// Look before parsing: most strings are something else.
 	if !isText || len(text) < len("2026-12-24T18:00:00Z") || len(text) > 64 || text[4] != '-' || text[10]|0x20 != 't' {
 		return at, false
 	}

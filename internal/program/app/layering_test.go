@@ -81,15 +81,9 @@ var places = map[string]place{
 	"internal/kit/reference":  {level: 1, why: "references in strings, and the paths in them"},
 	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, why: "references to variables in strings"},
 
-	"gen": {level: 1, why: "only a test: what is generated is fresh"},
-	"gen/api": {
-		level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/timestamp", "internal/kit/fault"},
-		outside: []string{ids, "github.com/oapi-codegen/runtime", spec}, why: "wire types and routing",
-	},
-	"gen/db": {
-		level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/fault"},
-		outside: []string{ids, pgx}, why: "queries and rows",
-	},
+	"gen":     {level: 1, why: "only a test: what is generated is fresh"},
+	"gen/api": {level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/timestamp", "internal/kit/fault"}, outside: []string{ids, "github.com/oapi-codegen/runtime", spec}, why: "wire types and routing"},
+	"gen/db":  {level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/fault"}, outside: []string{ids, pgx}, why: "queries and rows"},
 
 	"internal/platform/clock":               {level: 0, why: "PostgreSQL's time, estimated without a query"},
 	"internal/platform/postgres/migrations": {level: 0, why: "the schema's changes, as files"},
