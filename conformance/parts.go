@@ -387,6 +387,7 @@ var textParts = []Part{
 	{"D8.17.missing", "a value that is missing fails the stage before anything is sent", ""},
 	{"D8.17.address", "values of a run change neither the origin nor the segments of an address", ""},
 	{"D8.17.checked", "references are checked when the workflow is saved", ""},
+	{"D8.20.validate", "a workflow is validated without being saved", ""},
 	{"D9.1.catalogue", "the catalogue, for signed requests", ""},
 	{"D9.1.system", "the open catalogue, in the dialect for generators", ""},
 	{"D9.3", "healthz and readyz", ""},

@@ -1718,6 +1718,22 @@ type DataTarget struct {
 // Examples: 2026-11-01
 type Day = openapi_types.Date
 
+// DefinitionQuote The cost of a first run of a workflow that is not saved, as the quote of a saved one has it.
+type DefinitionQuote struct {
+	// MaximumCredits No run costs more than this amount. Null if `unknownBounds` is not empty.
+	//
+	// Examples: null
+	MaximumCredits *credit.Amount `json:"maximumCredits"`
+
+	// MinimumCredits A first run that completes costs at least this amount.
+	//
+	// Examples: 1
+	MinimumCredits credit.Amount `json:"minimumCredits"`
+
+	// UnknownBounds The components whose cost has no known bound.
+	UnknownBounds []UnknownBound `json:"unknownBounds"`
+}
+
 // DeliveryResult The run that a delivery started.
 type DeliveryResult struct {
 	// Finished Whether the run has finished, without a RESPOND. Only for a hook with `respond`. False: the run was not waited
@@ -4892,6 +4908,18 @@ type WorkflowSummary struct {
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
 
+// WorkflowValidation The result of the check of a workflow.
+type WorkflowValidation struct {
+	// Faults Why the workflow cannot be saved. Empty if it can be saved.
+	Faults []ProblemDetail `json:"faults"`
+
+	// Quote The cost of a first run. Null if there are faults.
+	Quote *DefinitionQuote `json:"quote"`
+
+	// Warnings Warnings about a workflow without faults, as a save returns them.
+	Warnings []WorkflowWarning `json:"warnings"`
+}
+
 // WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 //
 // Examples: 3
@@ -4900,8 +4928,8 @@ type WorkflowVersion = int32
 // WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
-	// `INPUT_SHADOWED`. [Errors](/docs/errors) documents each code. More may be added.
+	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`,
+	// `EXPRESSION_INVALID`, `INPUT_SHADOWED`, `SOURCE_MAY_NOT_RUN`, `VARIABLE_NOT_FOUND` or `WORKFLOW_NOT_FOUND`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED
@@ -5622,6 +5650,9 @@ type CancelWorkflowRunJSONRequestBody = CancelWorkflowRunRequest
 
 // SendRunSignalJSONRequestBody defines body for SendRunSignal for application/json ContentType.
 type SendRunSignalJSONRequestBody = SignalPayload
+
+// ValidateWorkflowJSONRequestBody defines body for ValidateWorkflow for application/json ContentType.
+type ValidateWorkflowJSONRequestBody = CreateWorkflowRequest
 
 // TriggerWorkflowJSONRequestBody defines body for TriggerWorkflow for application/json ContentType.
 type TriggerWorkflowJSONRequestBody = TriggerWorkflowRequest
