@@ -971,6 +971,22 @@ type DataTarget struct {
 	Input string `json:"input"`
 }
 
+// DefinitionQuote The cost of a first run of a workflow that is not saved, as the quote of a saved one has it.
+type DefinitionQuote struct {
+	// MaximumCredits No run costs more than this amount. Null if `unknownBounds` is not empty.
+	//
+	// Examples: null
+	MaximumCredits *float64 `json:"maximumCredits"`
+
+	// MinimumCredits A first run that completes costs at least this amount.
+	//
+	// Examples: 1
+	MinimumCredits float64 `json:"minimumCredits"`
+
+	// UnknownBounds The components whose cost has no known bound.
+	UnknownBounds []UnknownBound `json:"unknownBounds"`
+}
+
 // DialectSchema A schema in the small dialect. Without `type` any JSON value is allowed.
 //
 // Examples: {"enum":["GET","POST"],"type":"string"}
@@ -1033,7 +1049,7 @@ type EdgeID = string
 // | `URI_TOO_LONG` | 414 |
 // | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 // | `RATE_LIMITED` | 429 |
-// | `INTERNAL_ERROR` | 500 |
+// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 // | `UNAVAILABLE` | 503 |
 //
 // Examples: NOT_FOUND
@@ -1434,7 +1450,7 @@ type OutputProblem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1478,7 +1494,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1520,7 +1536,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1619,8 +1635,8 @@ type Problem struct {
 	// Examples: false
 	Retryable bool `json:"retryable"`
 
-	// RunID With `outcome_unknown`, the ID of the run that the request may have started, or of the run that the signal
-	// was sent to.
+	// RunID With `RUN_FAILED`, the ID of the run. With `outcome_unknown`, the ID of the run that the request may have
+	// started, or of the run that the signal was sent to.
 	//
 	//
 	// Examples: 019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f
@@ -2859,6 +2875,18 @@ type WorkflowSummary struct {
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
 
+// WorkflowValidation The result of the check of a workflow.
+type WorkflowValidation struct {
+	// Faults Why the workflow cannot be saved. Empty if it can be saved.
+	Faults []ProblemDetail `json:"faults"`
+
+	// Quote The cost of a first run. Null if there are faults.
+	Quote *DefinitionQuote `json:"quote"`
+
+	// Warnings Warnings about a workflow without faults, as a save returns them.
+	Warnings []WorkflowWarning `json:"warnings"`
+}
+
 // WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 //
 // Examples: 3
@@ -2867,8 +2895,8 @@ type WorkflowVersion = int32
 // WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
-	// `INPUT_SHADOWED`. [Errors](/docs/errors) documents each code. More may be added.
+	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`,
+	// `EXPRESSION_INVALID`, `INPUT_SHADOWED`, `SOURCE_MAY_NOT_RUN`, `VARIABLE_NOT_FOUND` or `WORKFLOW_NOT_FOUND`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED
@@ -3241,6 +3269,9 @@ type CancelWorkflowRunJSONRequestBody = CancelWorkflowRunRequest
 
 // SendRunSignalJSONRequestBody defines body for SendRunSignal for application/json ContentType.
 type SendRunSignalJSONRequestBody = SignalPayload
+
+// ValidateWorkflowJSONRequestBody defines body for ValidateWorkflow for application/json ContentType.
+type ValidateWorkflowJSONRequestBody = CreateWorkflowRequest
 
 // TriggerWorkflowJSONRequestBody defines body for TriggerWorkflow for application/json ContentType.
 type TriggerWorkflowJSONRequestBody = TriggerWorkflowRequest
@@ -3833,6 +3864,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 	StreamWorkflowRun(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateWorkflowWithBody Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateWorkflow Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflow(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ArchiveWorkflow Archive a workflow
 	//
@@ -4545,6 +4600,50 @@ func (c *Client) ListRunStages(ctx context.Context, runID RunID, params *ListRun
 // Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 func (c *Client) StreamWorkflowRun(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStreamWorkflowRunRequest(c.Server, runID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateWorkflowWithBody Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *Client) ValidateWorkflowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateWorkflowRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateWorkflow Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *Client) ValidateWorkflow(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateWorkflowRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6098,6 +6197,46 @@ func NewStreamWorkflowRunRequest(server string, runID RunID, params *StreamWorkf
 	return req, nil
 }
 
+// NewValidateWorkflowRequest calls the generic ValidateWorkflow builder with application/json body
+func NewValidateWorkflowRequest(server string, body ValidateWorkflowJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewValidateWorkflowRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewValidateWorkflowRequestWithBody constructs an http.Request for the ValidateWorkflow method, with any body, and a specified content type
+func NewValidateWorkflowRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sdk/workflows/validate")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewArchiveWorkflowRequest constructs an http.Request for the ArchiveWorkflow method
 func NewArchiveWorkflowRequest(server string, workflowID WorkflowID, params *ArchiveWorkflowParams) (*http.Request, error) {
 	var err error
@@ -6879,6 +7018,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 	StreamWorkflowRunWithResponse(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*StreamWorkflowRunResponse, error)
+
+	// ValidateWorkflowWithBodyWithResponse Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error)
+
+	// ValidateWorkflowWithResponse Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflowWithResponse(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error)
 
 	// ArchiveWorkflowWithResponse Archive a workflow
 	//
@@ -8157,6 +8320,64 @@ func (r StreamWorkflowRunResponse) ContentType() string {
 	return ""
 }
 
+// ValidateWorkflowResponseDefaultHeaders the declared response headers of an HTTP default response for ValidateWorkflow
+type ValidateWorkflowResponseDefaultHeaders struct {
+	Allow               *string
+	CacheControl        string
+	XContentTypeOptions string
+	XRequestID          string
+}
+
+type ValidateWorkflowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkflowValidation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ValidateWorkflowResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ValidateWorkflowResponse) GetJSON200() *WorkflowValidation {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ValidateWorkflowResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ValidateWorkflowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ValidateWorkflowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ValidateWorkflowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ValidateWorkflowResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ArchiveWorkflowResponseDefaultHeaders the declared response headers of an HTTP default response for ArchiveWorkflow
 type ArchiveWorkflowResponseDefaultHeaders struct {
 	Allow               *string
@@ -9030,6 +9251,42 @@ func (c *ClientWithResponses) StreamWorkflowRunWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseStreamWorkflowRunResponse(rsp)
+}
+
+// ValidateWorkflowWithBodyWithResponse Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *ClientWithResponses) ValidateWorkflowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error) {
+	rsp, err := c.ValidateWorkflowWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseValidateWorkflowResponse(rsp)
+}
+
+// ValidateWorkflowWithResponse Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *ClientWithResponses) ValidateWorkflowWithResponse(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error) {
+	rsp, err := c.ValidateWorkflow(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseValidateWorkflowResponse(rsp)
 }
 
 // ArchiveWorkflowWithResponse Archive a workflow
@@ -10520,6 +10777,73 @@ func ParseStreamWorkflowRunResponse(rsp *http.Response) (*StreamWorkflowRunRespo
 	switch {
 	case true:
 		var headers StreamWorkflowRunResponseDefaultHeaders
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("X-Content-Type-Options"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Content-Type-Options", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XContentTypeOptions = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseValidateWorkflowResponse parses an HTTP response from a ValidateWorkflowWithResponse call
+func ParseValidateWorkflowResponse(rsp *http.Response) (*ValidateWorkflowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ValidateWorkflowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkflowValidation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ValidateWorkflowResponseDefaultHeaders
 		if values := rsp.Header.Values("Allow"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -192,4 +192,5 @@ const (
 	WarnExpression = "EXPRESSION_INVALID"
 	WarnShadowed   = "INPUT_SHADOWED"
 	WarnOutput     = "OUTPUT_NOT_DECLARED"
+	WarnSource     = "SOURCE_MAY_NOT_RUN"
 )

@@ -1,2 +1,0 @@
--- expand
-SELECT; -- replaced when branches merge
