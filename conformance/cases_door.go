@@ -54,7 +54,7 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 		switch operation.ID {
 		case "executeComponent":
 			request.Body = execute.Body
-		case "createWorkflow", "replaceWorkflow":
+		case "createWorkflow", "replaceWorkflow", "validateWorkflow":
 			request.Body = t.JSON(drawn("signed"))
 		case "archiveWorkflow":
 			on = archived

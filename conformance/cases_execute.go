@@ -65,6 +65,8 @@ func sound(t *probe.Trial, e api.ComponentExecution) {
 	t.Equal("output is null", isNull(e.Output), e.Status != "COMPLETED")
 	t.Equal("error is null", isNull(e.Error), e.Status != "FAILED")
 	t.Check(e.OutputProblem == nil, "there is an outputProblem: %s", t.JSON(e.OutputProblem))
+	t.Check(e.AttemptCount != nil && (e.Status != "COMPLETED" || *e.AttemptCount > 0), "%s without an attempt", e.Status)
+	t.Check(e.NextAttemptAt == nil || !e.Status.Terminal(), "an attempt will start after the end")
 	if !e.Status.Terminal() {
 		t.Equal("totalUsage", string(t.JSON(e.TotalUsage)), "0")
 	}

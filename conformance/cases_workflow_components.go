@@ -22,17 +22,18 @@ var workflowComponentCases = []Case{
 type updatedComponent struct {
 	ID, Module, Name, OnFailure string
 
-	Input, Config       object
-	Position            []float64
-	Attempts, TimeoutMs int
-	WorkflowVersion     int
+	Input, Config   object
+	Position        []float64
+	TimeoutMs       int
+	Retry           object
+	WorkflowVersion int
 }
 
 // calling creates a workflow whose component `call` has a config.
 func calling(t *probe.Trial) string {
 	return create(t, sketch([]object{
 		{
-			"id": "call", "module": "API_CALL", "name": "Ask", "position": []int{1, 2}, "attempts": 3, "timeoutMs": 9000, "onFailure": "continue",
+			"id": "call", "module": "API_CALL", "name": "Ask", "position": []int{1, 2}, "retry": persistent(), "timeoutMs": 9000, "onFailure": "continue",
 			"input":  object{"headers": object{}, "query": object{"symbol": "ETH"}},
 			"config": object{"apiUrl": "https://api.example.org/", "method": "GET", "timeoutMs": 1000, "outputMapping": object{"price": "body.price", "time": "body.time"}},
 		},
@@ -59,7 +60,7 @@ func componentMerged(t *probe.Trial) {
 		"config": object{"method": "POST", "timeoutMs": nil, "expectStatus": []int{200, 204}, "outputMapping": object{"time": nil, "low": "body.low"}},
 	})
 	want := updatedComponent{
-		ID: "call", Module: "API_CALL", Name: "Ask again", OnFailure: "continue", Attempts: 3, TimeoutMs: 9000, WorkflowVersion: 2, Position: []float64{-10, 0.25},
+		ID: "call", Module: "API_CALL", Name: "Ask again", OnFailure: "continue", Retry: persistent(), TimeoutMs: 9000, WorkflowVersion: 2, Position: []float64{-10, 0.25},
 		Input: object{"headers": object{}, "query": object{"symbol": "ETH"}},
 		Config: object{
 			"apiUrl": "https://api.example.org/", "method": "POST", "expectStatus": []int{200, 204}, "outputMapping": object{"price": "body.price", "low": "body.low"},
@@ -110,7 +111,7 @@ func componentUnknown(t *probe.Trial) {
 	}
 	path := workflowPath(id) + "/components/call"
 	got := probe.Decode[updatedComponent](t, t.Post(path, body))
-	t.Check(got.ID == "call" && got.Module == "API_CALL" && got.Name == "known" && got.Attempts == 3 && got.TimeoutMs == 9000 && got.OnFailure == "continue", "%+v", got)
+	t.Check(got.ID == "call" && got.Module == "API_CALL" && got.Name == "known" && len(got.Retry) == 6 && got.TimeoutMs == 9000 && got.OnFailure == "continue", "%+v", got)
 	same(t, "input", got.Input["query"], object{"symbol": "ETH"})
 	t.Equal("method", got.Config["method"], "GET")
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: path, Body: t.JSON(body), Header: http.Header{"Prefer": {"handling=strict"}}})

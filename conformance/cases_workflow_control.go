@@ -35,7 +35,6 @@ func workflowControl(t *probe.Trial) {
 	wrongWorkflow(t, "out of a body", sketch(parts, slices.Concat(ways, []string{"double next late"}), append(amounts, "start.amounts each.items")...), "/sequenceEdges/11")
 	for config, pointer := range map[*object]string{
 		{"expression": "amount >"}:   "/expression",
-		{"expression": "now() > 1"}:  "/expression",
 		{"expression": "nothing(1)"}: "/expression",
 		{"expression": ""}:           "/expression",
 		{}:                           "/expression",

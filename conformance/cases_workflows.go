@@ -20,6 +20,7 @@ var workflowCases = []Case{
 	{Part: "D1.5.order, D1.5.stable, D1.5.cursor", Name: "workflows/200 pages are stable under inserts", Run: workflowPages},
 	{Part: "D1.7.operations, D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 workflows/200 a repeat creates nothing", Run: workflowRepeat},
 	{Part: "D3.422, D8.1.checked, D8.2.checked, D8.4.checked", Name: "workflows/422 all that is wrong at once, each with its place", Run: workflowFaults},
+	{Part: "D8.20.validate", Name: "workflows/200 validated without being saved", Run: workflowValidated},
 	{Part: "D8.1.reviewed, D8.1.late", Name: "workflows/200, 422 what can never work, and what is suspicious", Run: workflowReviewed},
 	{Part: "D8.2.checked, D8.5.checked, D8.16.checked", Name: "workflows/200, 422 ports, loops and expressions", Run: workflowControl},
 	{Part: "D8.5.checked", Name: "workflows/400, 422 the bounds of a workflow", Run: workflowBounds},
@@ -74,10 +75,17 @@ func drawn(name string) object {
 				"id": "id", "module": "RANDOM_UUID", "name": "An id", "input": object{}, "config": object{}, "position": []any{0, 0.5},
 				"attempts": 2, "timeoutMs": 5000, "onFailure": "continue",
 			},
-			object{"id": "digest", "module": "HASH", "input": object{"algorithm": "sha512"}},
+			object{"id": "digest", "module": "HASH", "input": object{"algorithm": "sha512"}, "retry": persistent()},
 		},
 		"sequenceEdges":   []any{object{"id": "e1", "from": "id", "to": "digest"}},
 		"dataConnections": []any{object{"id": "d1", "from": object{"componentId": "id", "output": "uuid"}, "to": object{"componentId": "digest", "input": "data"}}},
+	}
+}
+
+// persistent returns a retry policy that uses every field.
+func persistent() object {
+	return object{
+		"maxElapsedMs": 7200000, "initialDelayMs": 5000, "backoffFactor": 1.5, "maxDelayMs": 600000, "maxAttempts": 50, "on": []any{"UPSTREAM_ERROR", 404},
 	}
 }
 

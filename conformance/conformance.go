@@ -30,12 +30,12 @@ type Case struct {
 // Cases lists every case.
 func Cases() []Case {
 	return slices.Concat(
-		executeCases, attemptCases, waitCases, statusCases, streamCases,
+		executeCases, attemptCases, retryCases, waitCases, statusCases, streamCases,
 		callbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases, filterCases,
 		catalogueCases, unchangedCases, componentCases,
-		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, challengeCases,
+		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, respondCases, challengeCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,
 		peopleCases, doorCases, matrixCases, changeCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)

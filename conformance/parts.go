@@ -16,7 +16,7 @@ type Part struct {
 
 // Parts lists the requirements: those of the contract and the decisions, in their order, and
 // those of the component library.
-var Parts = slices.Concat(textParts, peopleParts, insideParts, componentParts)
+var Parts = slices.Concat(textParts, retryParts, peopleParts, insideParts, componentParts)
 
 var textParts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},
@@ -382,13 +382,14 @@ var textParts = []Part{
 	{"D8.15.hooks", "inbound webhooks are created, read, replaced and deleted; the secret is write-only", ""},
 	{"D8.15.verified", "a delivery is verified by its HMAC over the bytes as received", ""},
 	{"D8.15.once", "a repeated delivery starts only one run", ""},
-	{"D8.15.challenge", "a hook with a verify token answers the challenge of a sender", ""},
+	{"D8.15.challenge", "a hook answers the handshakes of a sender without a run, if it is set to", ""},
 	{"D8.16", "expressions: one language, without side effects, with a cost limit", ""},
 	{"D8.16.checked", "expressions are checked when the workflow is saved", ""},
 	{"D8.17", "references in strings keep the type of their value, or become text", ""},
 	{"D8.17.missing", "a value that is missing fails the stage before anything is sent", ""},
 	{"D8.17.address", "values of a run change neither the origin nor the segments of an address", ""},
 	{"D8.17.checked", "references are checked when the workflow is saved", ""},
+	{"D8.20.validate", "a workflow is validated without being saved", ""},
 	{"D9.1.catalogue", "the catalogue, for signed requests", ""},
 	{"D9.1.system", "the open catalogue, in the dialect for generators", ""},
 	{"D9.3", "healthz and readyz", ""},

@@ -231,6 +231,9 @@ func (s *story) all() {
 	for _, name := range []string{"schema", "balances", "report"} {
 		s.send("createWorkflow", name)
 	}
+	for _, name := range []string{"schema", "balances"} {
+		s.send("validateWorkflow", name)
+	}
 	for _, name := range []string{"quote", "schema"} {
 		s.send("quoteWorkflow", name)
 	}

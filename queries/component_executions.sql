@@ -24,13 +24,13 @@ FROM (SELECT
     unnest(@key_ids::uuid[])          AS key_id,
     unnest(@key_root_ids::uuid[])     AS key_root_id) AS i
 RETURNING workspace_id, id, epoch, module, status, usage, reserved, job_id, has_callback,
-          run_id, created_at, updated_at;
+          run_id, created_at, updated_at, attempt;
 
 -- name: ExecutionGetWithoutCallback :one
 -- The record of an execution that has no callback. A statement locks each partition of each table
 -- that it names. With two tables, these are more locks than the fast path of a session holds, and
 -- they are most of the cost of this query.
-SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
+SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, attempt, continuing, not_before, has_callback
 FROM component_executions
 WHERE workspace_id = @workspace_id AND id = @id;
 
@@ -43,6 +43,7 @@ SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_i
 -- name: ExecutionGet :one
 -- The record of an execution with the progress of its callback.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -93,6 +94,7 @@ LIMIT @max_rows;
 -- its key. The list ends early, but not before the first execution, when their outputs exceed
 -- max_bytes.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -100,7 +102,7 @@ FROM (
     SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
-               octet_length(COALESCE(l.output::text, '')) AS size
+               l.attempt, l.continuing, l.not_before, octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.* FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
@@ -115,7 +117,9 @@ ORDER BY e.id DESC;
 -- condition on finished_at would make the planner walk the index of live executions instead of
 -- the primary key. continuing reports whether the attempt was started before. The next pause sets
 -- it again. outcome_known reports whether each attempt so far was answered, except one that
--- waits, or none was sent.
+-- waits, or none was sent. An execution that waits for a retry is not started before it is due, even if
+-- its job is: its job is due at the same time, give or take a second. since is the time since the
+-- first attempt started.
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
@@ -130,15 +134,17 @@ FROM (SELECT
     unnest(@job_ids::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
+  AND (e.not_before IS NULL OR e.not_before < now() + interval '1 second')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
           (e.attempt = 1 AND NOT e.continuing OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch - 1)::boolean AS outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
+          GREATEST(now() - COALESCE(e.first_attempt_at, e.attempt_started_at), interval '0')::interval AS since,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable;
 
 -- name: ExecutionGetState :one
--- Why ExecutionStartMany returned no row.
-SELECT job_id, finished_at FROM component_executions
+-- Why ExecutionStartMany returned no row. due_in is the time until the execution may start again.
+SELECT job_id, finished_at, GREATEST(COALESCE(not_before - now(), interval '0'), interval '0')::interval AS due_in FROM component_executions
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionPause :one
@@ -149,6 +155,7 @@ UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = @continuing,
     attempt_started_at = CASE WHEN @restart::boolean THEN NULL ELSE attempt_started_at END,
+    first_attempt_at   = CASE WHEN @continuing THEN first_attempt_at ELSE COALESCE(first_attempt_at, attempt_started_at) END,
     wait_state         = @wait_state,
     outcome_known_epoch = CASE WHEN @outcome_known::boolean THEN epoch END,
     unrunnable_since   = CASE WHEN @unrunnable::boolean THEN COALESCE(unrunnable_since, now()) END,
@@ -187,7 +194,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at;
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt;
 
 -- name: ExecutionListOfRun :many
 -- The unfinished ones of a run's executions, with what a cancellation needs. waiting reports
@@ -230,7 +237,7 @@ UPDATE component_executions e SET
 FROM free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at;
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt;
 
 -- name: ExecutionRequestCancelMany :many
 -- Requests the cancellation of attempts in flight. It skips locked rows.
@@ -271,15 +278,16 @@ LIMIT @max_rows;
 -- name: ExecutionListStranded :many
 -- Live executions that are not parked, have no worker, and have no job that would continue them.
 -- The job is missing or finished, or pending although the execution is not parked, or it was
--- fetched by a process that did not start the execution.
+-- fetched by a process that did not start the execution. An execution that waits needs its job only when
+-- it is due.
 SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NULL AND e.updated_at < now() - @grace::interval
+  AND (e.not_before IS NULL OR e.not_before < now() - @grace::interval)
   AND (j.id IS NULL
        OR j.state NOT IN ('available', 'running', 'retryable', 'scheduled')
-       OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval
-           AND (e.not_before IS NULL OR e.not_before < now() - @grace::interval)))
+       OR (j.state = 'running' AND j.attempted_at < now() - @grace::interval))
 ORDER BY e.id
 LIMIT @max_rows;
 

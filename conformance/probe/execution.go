@@ -22,6 +22,7 @@ type Call struct {
 	Input           map[string]any    `json:"input"`
 	Config          map[string]any    `json:"config"`
 	Attempts        any               `json:"attempts,omitempty"`
+	Retry           any               `json:"retry,omitempty"`
 	WaitForMs       any               `json:"waitForMs,omitempty"`
 	MaxCredits      any               `json:"maxCredits,omitempty"`
 	CallbackURL     any               `json:"callbackUrl,omitempty"`

@@ -145,6 +145,9 @@ type ServerInterface interface {
 	// StreamWorkflowRun Stream a run
 	// (GET /v1/sdk/workflows/executions/{runId}/stream)
 	StreamWorkflowRun(w http.ResponseWriter, r *http.Request, runID RunID, params StreamWorkflowRunParams)
+	// ValidateWorkflow Validate a workflow
+	// (POST /v1/sdk/workflows/validate)
+	ValidateWorkflow(w http.ResponseWriter, r *http.Request)
 	// ArchiveWorkflow Archive a workflow
 	// (DELETE /v1/sdk/workflows/{workflowId})
 	ArchiveWorkflow(w http.ResponseWriter, r *http.Request, workflowID WorkflowID, params ArchiveWorkflowParams)
@@ -412,9 +415,9 @@ func (siw *ServerInterfaceWrapper) ChallengeHook(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ChallengeHookParams
 
-	// ------------- Required query parameter "hub.mode" -------------
+	// ------------- Optional query parameter "hub.mode" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "hub.mode", r.URL.Query(), &params.HubMode, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "hub.mode", r.URL.Query(), &params.HubMode, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -425,9 +428,9 @@ func (siw *ServerInterfaceWrapper) ChallengeHook(w http.ResponseWriter, r *http.
 		return
 	}
 
-	// ------------- Required query parameter "hub.challenge" -------------
+	// ------------- Optional query parameter "hub.challenge" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "hub.challenge", r.URL.Query(), &params.HubChallenge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "hub.challenge", r.URL.Query(), &params.HubChallenge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -438,15 +441,28 @@ func (siw *ServerInterfaceWrapper) ChallengeHook(w http.ResponseWriter, r *http.
 		return
 	}
 
-	// ------------- Required query parameter "hub.verify_token" -------------
+	// ------------- Optional query parameter "hub.verify_token" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "hub.verify_token", r.URL.Query(), &params.HubVerifyToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "hub.verify_token", r.URL.Query(), &params.HubVerifyToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "hub.verify_token"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "hub.verify_token", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "validationToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "validationToken", r.URL.Query(), &params.ValidationToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "validationToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "validationToken", Err: err})
 		}
 		return
 	}
@@ -1945,6 +1961,20 @@ func (siw *ServerInterfaceWrapper) StreamWorkflowRun(w http.ResponseWriter, r *h
 	handler.ServeHTTP(w, r)
 }
 
+// ValidateWorkflow operation middleware
+func (siw *ServerInterfaceWrapper) ValidateWorkflow(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ValidateWorkflow(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ArchiveWorkflow operation middleware
 func (siw *ServerInterfaceWrapper) ArchiveWorkflow(w http.ResponseWriter, r *http.Request) {
 
@@ -3259,6 +3289,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/signals/{signal}", wrapper.SendRunSignal)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/stages", wrapper.ListRunStages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/stream", wrapper.StreamWorkflowRun)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/workflows/validate", wrapper.ValidateWorkflow)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workspace", wrapper.GetWorkspaceOfKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sessions/current", wrapper.DeleteCurrentSession)
@@ -3454,17 +3485,28 @@ type ReceiveHookResponseObject interface {
 	VisitReceiveHookResponse(w http.ResponseWriter) error
 }
 
-type ReceiveHook200JSONResponse DeliveryResult
+type ReceiveHook200JSONResponse = ReceiveHook200JSONResponseBody
 
 func (response ReceiveHook200JSONResponse) VisitReceiveHookResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.union); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveHook200TextResponse string
+
+func (response ReceiveHook200TextResponse) VisitReceiveHookResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response)))
 	return err
 }
 
@@ -4365,6 +4407,28 @@ func (response StreamWorkflowRun204Response) VisitStreamWorkflowRunResponse(w ht
 	return nil
 }
 
+type ValidateWorkflowRequestObject struct {
+	Body *ValidateWorkflowJSONRequestBody
+}
+
+type ValidateWorkflowResponseObject interface {
+	VisitValidateWorkflowResponse(w http.ResponseWriter) error
+}
+
+type ValidateWorkflow200JSONResponse WorkflowValidation
+
+func (response ValidateWorkflow200JSONResponse) VisitValidateWorkflowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ArchiveWorkflowRequestObject struct {
 	WorkflowID WorkflowID `json:"workflowId"`
 	Params     ArchiveWorkflowParams
@@ -5192,6 +5256,9 @@ type StrictServerInterface interface {
 	// StreamWorkflowRun Stream a run
 	// (GET /v1/sdk/workflows/executions/{runId}/stream)
 	StreamWorkflowRun(ctx context.Context, request StreamWorkflowRunRequestObject) (StreamWorkflowRunResponseObject, error)
+	// ValidateWorkflow Validate a workflow
+	// (POST /v1/sdk/workflows/validate)
+	ValidateWorkflow(ctx context.Context, request ValidateWorkflowRequestObject) (ValidateWorkflowResponseObject, error)
 	// ArchiveWorkflow Archive a workflow
 	// (DELETE /v1/sdk/workflows/{workflowId})
 	ArchiveWorkflow(ctx context.Context, request ArchiveWorkflowRequestObject) (ArchiveWorkflowResponseObject, error)
@@ -6489,6 +6556,37 @@ func (sh *strictHandler) StreamWorkflowRun(w http.ResponseWriter, r *http.Reques
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(StreamWorkflowRunResponseObject); ok {
 		if err := validResponse.VisitStreamWorkflowRunResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ValidateWorkflow operation middleware
+func (sh *strictHandler) ValidateWorkflow(w http.ResponseWriter, r *http.Request) {
+	var request ValidateWorkflowRequestObject
+
+	var body ValidateWorkflowJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ValidateWorkflow(ctx, request.(ValidateWorkflowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ValidateWorkflow")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ValidateWorkflowResponseObject); ok {
+		if err := validResponse.VisitValidateWorkflowResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

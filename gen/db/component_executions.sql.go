@@ -101,7 +101,7 @@ UPDATE component_executions e SET
 FROM free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt
 `
 
 type ExecutionCancelManyParams struct {
@@ -124,6 +124,7 @@ type ExecutionCancelManyRow struct {
 	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
 }
 
 // Fails executions that no worker has. It skips rows that are locked, or that were started or
@@ -156,6 +157,7 @@ func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg Executio
 			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
 		); err != nil {
 			return nil, err
 		}
@@ -310,7 +312,7 @@ FROM (SELECT
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.epoch = i.epoch
   AND e.status = 'EXECUTING'
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
-          e.has_callback, e.run_id, e.created_at, e.updated_at
+          e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt
 `
 
 type ExecutionFinishManyParams struct {
@@ -335,6 +337,7 @@ type ExecutionFinishManyRow struct {
 	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
 }
 
 // Moves executions to their final state. Completed ones are charged the reserved price. Rows that
@@ -372,6 +375,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
 		); err != nil {
 			return nil, err
 		}
@@ -385,6 +389,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 
 const ExecutionGet = `-- name: ExecutionGet :one
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
@@ -408,6 +413,9 @@ type ExecutionGetRow struct {
 	Usage                 credit.Amount
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
+	Attempt               int16
+	Continuing            bool
+	NotBefore             *time.Time
 	CallbackURL           *string
 	CallbackSigned        *bool
 	CallbackHeaderNames   []string
@@ -431,6 +439,9 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 		&i.Usage,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Attempt,
+		&i.Continuing,
+		&i.NotBefore,
 		&i.CallbackURL,
 		&i.CallbackSigned,
 		&i.CallbackHeaderNames,
@@ -462,7 +473,7 @@ func (q *Queries) ExecutionGetKey(ctx context.Context, db DBTX, arg ExecutionGet
 }
 
 const ExecutionGetState = `-- name: ExecutionGetState :one
-SELECT job_id, finished_at FROM component_executions
+SELECT job_id, finished_at, GREATEST(COALESCE(not_before - now(), interval '0'), interval '0')::interval AS due_in FROM component_executions
 WHERE workspace_id = $1 AND id = $2
 `
 
@@ -474,18 +485,19 @@ type ExecutionGetStateParams struct {
 type ExecutionGetStateRow struct {
 	JobID      int64
 	FinishedAt *time.Time
+	DueIn      time.Duration
 }
 
-// Why ExecutionStartMany returned no row.
+// Why ExecutionStartMany returned no row. due_in is the time until the execution may start again.
 func (q *Queries) ExecutionGetState(ctx context.Context, db DBTX, arg ExecutionGetStateParams) (ExecutionGetStateRow, error) {
 	row := db.QueryRow(ctx, ExecutionGetState, arg.WorkspaceID, arg.ID)
 	var i ExecutionGetStateRow
-	err := row.Scan(&i.JobID, &i.FinishedAt)
+	err := row.Scan(&i.JobID, &i.FinishedAt, &i.DueIn)
 	return i, err
 }
 
 const ExecutionGetWithoutCallback = `-- name: ExecutionGetWithoutCallback :one
-SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
+SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, attempt, continuing, not_before, has_callback
 FROM component_executions
 WHERE workspace_id = $1 AND id = $2
 `
@@ -505,6 +517,9 @@ type ExecutionGetWithoutCallbackRow struct {
 	Usage       credit.Amount
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
+	Continuing  bool
+	NotBefore   *time.Time
 	HasCallback bool
 }
 
@@ -524,6 +539,9 @@ func (q *Queries) ExecutionGetWithoutCallback(ctx context.Context, db DBTX, arg 
 		&i.Usage,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Attempt,
+		&i.Continuing,
+		&i.NotBefore,
 		&i.HasCallback,
 	)
 	return i, err
@@ -552,7 +570,7 @@ FROM (SELECT
     unnest($12::uuid[])          AS key_id,
     unnest($13::uuid[])     AS key_root_id) AS i
 RETURNING workspace_id, id, epoch, module, status, usage, reserved, job_id, has_callback,
-          run_id, created_at, updated_at
+          run_id, created_at, updated_at, attempt
 `
 
 type ExecutionInsertFinalManyParams struct {
@@ -584,6 +602,7 @@ type ExecutionInsertFinalManyRow struct {
 	RunID       *uuid.UUID
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Attempt     int16
 }
 
 // Inserts executions that finished before they were stored, one for each element of the arrays.
@@ -625,6 +644,7 @@ func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg Exe
 			&i.RunID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
 		); err != nil {
 			return nil, err
 		}
@@ -683,16 +703,17 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 
 const ExecutionListMany = `-- name: ExecutionListMany :many
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
+       e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
        c.delivered_at AS callback_delivered_at, c.last_error AS callback_last_error
 FROM (
-    SELECT page.workspace_id, page.id, page.module, page.status, page.output, page.error, page.usage, page.has_callback, page.created_at, page.updated_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
+    SELECT page.workspace_id, page.id, page.module, page.status, page.output, page.error, page.usage, page.has_callback, page.created_at, page.updated_at, page.attempt, page.continuing, page.not_before, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
-               octet_length(COALESCE(l.output::text, '')) AS size
+               l.attempt, l.continuing, l.not_before, octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
-        JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch, x.first_attempt_at FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
@@ -716,6 +737,9 @@ type ExecutionListManyRow struct {
 	Usage                 credit.Amount
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
+	Attempt               int16
+	Continuing            bool
+	NotBefore             *time.Time
 	CallbackURL           *string
 	CallbackSigned        *bool
 	CallbackHeaderNames   []string
@@ -747,6 +771,9 @@ func (q *Queries) ExecutionListMany(ctx context.Context, db DBTX, arg ExecutionL
 			&i.Usage,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Attempt,
+			&i.Continuing,
+			&i.NotBefore,
 			&i.CallbackURL,
 			&i.CallbackSigned,
 			&i.CallbackHeaderNames,
@@ -995,10 +1022,10 @@ SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NULL AND e.updated_at < now() - $1::interval
+  AND (e.not_before IS NULL OR e.not_before < now() - $1::interval)
   AND (j.id IS NULL
        OR j.state NOT IN ('available', 'running', 'retryable', 'scheduled')
-       OR (j.state = 'running' AND j.attempted_at < now() - $1::interval
-           AND (e.not_before IS NULL OR e.not_before < now() - $1::interval)))
+       OR (j.state = 'running' AND j.attempted_at < now() - $1::interval))
 ORDER BY e.id
 LIMIT $2
 `
@@ -1017,7 +1044,8 @@ type ExecutionListStrandedRow struct {
 
 // Live executions that are not parked, have no worker, and have no job that would continue them.
 // The job is missing or finished, or pending although the execution is not parked, or it was
-// fetched by a process that did not start the execution.
+// fetched by a process that did not start the execution. An execution that waits needs its job only when
+// it is due.
 func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg ExecutionListStrandedParams) ([]ExecutionListStrandedRow, error) {
 	rows, err := db.Query(ctx, ExecutionListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
@@ -1048,6 +1076,7 @@ UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = $1,
     attempt_started_at = CASE WHEN $2::boolean THEN NULL ELSE attempt_started_at END,
+    first_attempt_at   = CASE WHEN $1 THEN first_attempt_at ELSE COALESCE(first_attempt_at, attempt_started_at) END,
     wait_state         = $3,
     outcome_known_epoch = CASE WHEN $4::boolean THEN epoch END,
     unrunnable_since   = CASE WHEN $5::boolean THEN COALESCE(unrunnable_since, now()) END,
@@ -1355,10 +1384,12 @@ FROM (SELECT
     unnest($4::bigint[])     AS job_id) AS i
 WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
+  AND (e.not_before IS NULL OR e.not_before < now() + interval '1 second')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
           e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
           (e.attempt = 1 AND NOT e.continuing OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch - 1)::boolean AS outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
+          GREATEST(now() - COALESCE(e.first_attempt_at, e.attempt_started_at), interval '0')::interval AS since,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable
 `
 
@@ -1387,6 +1418,7 @@ type ExecutionStartManyRow struct {
 	Continuing   bool
 	OutcomeKnown bool
 	Elapsed      time.Duration
+	Since        time.Duration
 	Unrunnable   time.Duration
 }
 
@@ -1395,7 +1427,9 @@ type ExecutionStartManyRow struct {
 // condition on finished_at would make the planner walk the index of live executions instead of
 // the primary key. continuing reports whether the attempt was started before. The next pause sets
 // it again. outcome_known reports whether each attempt so far was answered, except one that
-// waits, or none was sent.
+// waits, or none was sent. An execution that waits for a retry is not started before it is due, even if
+// its job is: its job is due at the same time, give or take a second. since is the time since the
+// first attempt started.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionStartMany,
 		arg.WorkerID,
@@ -1428,6 +1462,7 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.Continuing,
 			&i.OutcomeKnown,
 			&i.Elapsed,
+			&i.Since,
 			&i.Unrunnable,
 		); err != nil {
 			return nil, err

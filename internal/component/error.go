@@ -88,6 +88,16 @@ func (e *Error) Sent() string {
 	return details.Sent
 }
 
+// Status returns the status of an upstream's answer in the details, or 0.
+func (e *Error) Status() int {
+	var details struct{ Class, UpstreamCode json.RawMessage }
+	var status int
+	if json.Unmarshal(e.Details, &details) != nil || string(details.Class) != `"status"` || json.Unmarshal(details.UpstreamCode, &status) != nil {
+		return 0
+	}
+	return status
+}
+
 // With sets the details to a value that encodes as a JSON object.
 func (e *Error) With(details any) *Error {
 	if data, err := json.Marshal(details); err == nil {

@@ -61,6 +61,16 @@ type shape struct {
 // repeater is implemented by modules whose repeat rule depends on the call.
 type repeater interface{ RepeatFor(call Call) Repeat }
 
+// keyed is implemented by modules whose calls are safe to repeat only while the upstream remembers a key
+// that the caller has chosen.
+type keyed interface{ Keyed(call Call) bool }
+
+// Keyed reports whether a call is safe to repeat only while the upstream remembers the caller's key.
+func (e *Entry) Keyed(call Call) bool {
+	module, is := e.module.(keyed)
+	return is && module.Keyed(call)
+}
+
 // opener is implemented by modules whose secret fields also contain values that aren't secret.
 type opener interface{ Open(name string) bool }
 

@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/retry"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -61,15 +65,21 @@ type attempt struct {
 	*Runner
 	row    db.ExecutionStartManyRow
 	entry  *component.Entry // nil: this worker does not know the component
+	policy *retry.Policy    // nil: fixed delays
 	local  bool             // the queue did not fetch the execution's job
 	unsure bool             // its run, or a run above, may have been canceled before the start was committed
 }
 
 // Outcome is the outcome of an attempt: the execution is final, or paused.
 type Outcome struct {
-	result string // for the metrics
-	final  *finish
+	// Only for Runner.Finish: executions that are final, and their run.
+	Run        notify.Key
+	Executions []uuid.UUID
+
+	result string  // for the metrics
+	final  *finish // nil: the execution is paused, or final already
 	pause  *pause
+	runner *Runner // only for QueueFinish
 }
 
 // pause describes how an execution is paused.
@@ -108,6 +118,7 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 	case !a.Keyring.Holds(row.Call): // a different worker may already have the key
 		return a.passOn(ctx, "the input is sealed under a master key that this process does not have", keyPatience)
 	}
+	start := a.now()
 	c, secret, err := a.open(ctx)
 	switch {
 	case fault.CodeOf(err) == fault.Unavailable:
@@ -135,13 +146,25 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 		return a.interrupted(ctx, a.entry.RepeatFor(c))
 	}
 	failure := cutOff(runCtx, row, asError(err))
-	if failure.Retryable && row.Attempt < row.Attempts {
+	if delay, again := a.next(c, failure, row.Since+a.now().Sub(start)); again {
 		return Outcome{result: outcomeRetry, pause: &pause{
-			delay:        nextAttempt(int(row.Attempt), failure.RetryAfter),
+			delay:        delay,
 			outcomeKnown: row.OutcomeKnown && failure.Outcome != component.OutcomeUnknown,
 		}}, nil
 	}
 	return a.fail(ctx, failure)
+}
+
+// next returns the delay before the next attempt, and reports whether there is one. elapsed is the time
+// since the first attempt started.
+func (a attempt) next(c component.Call, failure *component.Error, elapsed time.Duration) (delay time.Duration, again bool) {
+	if a.policy == nil {
+		return nextAttempt(int(a.row.Attempt), failure.RetryAfter), failure.Retryable && a.row.Attempt < a.row.Attempts
+	}
+	return a.policy.Next(retry.Failure{
+		Number: int(a.row.Attempt), Elapsed: elapsed, Code: failure.Code, Status: failure.Status(), Retryable: failure.Retryable, Sent: failure.Sent(),
+		RetryAfter: failure.RetryAfter, Unsafe: a.entry.RepeatFor(c) == component.RepeatUnsafe, Keyed: a.entry.Keyed(c), Waits: a.row.Continuing, Random: rand.Float64(),
+	})
 }
 
 // succeed returns the outcome of a call without an error: the execution is final with an output, or
@@ -206,7 +229,7 @@ func (a attempt) interrupted(ctx context.Context, rule component.Repeat) (out Ou
 // open decrypts the arguments for the module, and reports whether the output must be sealed even
 // if the module does not mark it as secret. It returns UNAVAILABLE if only a different process can
 // decrypt the state of a waiting attempt.
-func (a attempt) open(ctx context.Context) (opened component.Call, secret bool, err error) {
+func (a *attempt) open(ctx context.Context) (opened component.Call, secret bool, err error) {
 	row := a.row
 	plain, err := a.Keyring.Open(row.Call, SealedAt(row.WorkspaceID, row.ID))
 	if err != nil {
@@ -215,6 +238,10 @@ func (a attempt) open(ctx context.Context) (opened component.Call, secret bool, 
 	var c call
 	if err := json.Unmarshal(plain, &c); err != nil {
 		return opened, false, fmt.Errorf("decode call: %w", err)
+	}
+	if c.Retry != nil {
+		policy, _ := retry.Parse("", c.Retry) // it was checked when the execution was accepted
+		a.policy = &policy
 	}
 	opened = component.Call{
 		ExecutionID: row.ID, EffectKey: cmp.Or(c.EffectKey, row.ID), Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,

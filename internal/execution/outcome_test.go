@@ -130,6 +130,7 @@ func TestACancelKnowsTheOutcomeIfEachAttemptWasAnswered(t *testing.T) {
 	}
 	b.exec(t, "UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'immediate' WHERE id = $1", other)
 	b.until(t, "SELECT count(*) = 0 FROM river.river_job WHERE state = 'running'")
+	b.exec(t, "UPDATE component_executions SET not_before = now() WHERE run_id = $1 AND not_before IS NOT NULL", other)
 	b.exec(t, `UPDATE river.river_job j SET state = 'available', scheduled_at = now() FROM component_executions e
 		WHERE e.job_id = j.id AND e.run_id = $1 AND j.state <> 'running'`, other)
 	if err := n.service.Cancel(t.Context(), b.workspace, run, execution.StopAll); err != nil {
@@ -154,7 +155,7 @@ func TestACancelKnowsTheOutcomeOfExecutionsThatWereRequeued(t *testing.T) {
 		unknown       bool
 	}{
 		"its job was lost": {
-			change: "DELETE FROM river.river_job WHERE kind = 'component_execution'",
+			change: "DELETE FROM river.river_job WHERE kind = 'component_execution'; UPDATE component_executions SET not_before = now() - interval '1 minute'",
 			until:  "SELECT epoch = 2 FROM component_executions",
 		},
 		"its second attempt lost its worker": {

@@ -34,6 +34,7 @@ func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 	row := db.ExecutionGetRow{
 		WorkspaceID: bare.WorkspaceID, ID: bare.ID, Module: bare.Module, Status: bare.Status,
 		Output: bare.Output, Error: bare.Error, Usage: bare.Usage, CreatedAt: bare.CreatedAt, UpdatedAt: bare.UpdatedAt,
+		Attempt: bare.Attempt, Continuing: bare.Continuing, NotBefore: bare.NotBefore,
 	}
 	if err == nil && bare.HasCallback {
 		row, err = db.New().ExecutionGet(ctx, s.DB, db.ExecutionGetParams{WorkspaceID: workspaceID, ID: executionID})

@@ -22,7 +22,6 @@
 package execution
 
 import (
-	"context"
 	"encoding/json"
 	"sync/atomic"
 	"time"
@@ -77,18 +76,6 @@ type Deps struct {
 	// nil, the process is never quarantined.
 	Quarantined func() error
 
-	// Ended is called after each commit that finished stages of runs, with the executions of each
-	// run. It must return immediately, because finishing waits for it, and must be safe for
-	// concurrent use. If a call is lost, the engine's sweep finds the finished stages. Ended may be
-	// nil.
-	Ended func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
-
-	// EndWithRun finishes a stage's execution and advances its run in one commit instead of two, if
-	// the run waits for no other execution. If EndWithRun returns an error, the execution may be
-	// unfinished. The Runner then finishes it separately and calls Ended. If EndWithRun is nil,
-	// executions always finish separately.
-	EndWithRun func(ctx context.Context, run notify.Key, end *End) error
-
 	// CallTimeout limits one call of a component in this process, in addition to the component's
 	// own timeout. Zero means no additional limit.
 	CallTimeout time.Duration
@@ -129,6 +116,8 @@ type call struct {
 	Secret bool `json:"secret,omitempty"`
 	// EffectKey is component.Call.EffectKey. If zero, the execution's ID is used.
 	EffectKey uuid.UUID `json:"effectKey,omitzero"`
+	// Retry is the policy by which failed attempts are repeated. If it is missing, the delays are fixed.
+	Retry json.RawMessage `json:"retry,omitempty"`
 }
 
 // SealedAt returns the additional data that binds a sealed call to its execution.

@@ -23,6 +23,7 @@ func TestAnExecutionThatNoWorkerCanRunFails(t *testing.T) {
 	key := s.insert(t, "status, job_id, reserved, attempt, continuing, wait_state, attempt_started_at", `'EXECUTING', 1, 5, 1, true, '{"looks":1}', now() - interval '1 minute'`)
 	turn := func() db.ExecutionStartManyRow {
 		t.Helper()
+		s.exec(t, "UPDATE component_executions SET not_before = now() WHERE not_before IS NOT NULL")
 		started, err := s.runner.flushStarts(t.Context(), []attemptStart{{key, 1, 7}})
 		if err != nil || started[0] == nil {
 			t.Fatalf("not started: %v", err)

@@ -47,7 +47,7 @@ func (draft Draft) parse() (definition, error) {
 	for i, c := range components {
 		d.Components[i] = api.WorkflowComponent{
 			ID: c.ID, Module: c.Module, Name: deref(c.Name), Input: orDefault(c.Input, "{}"), Config: orDefault(c.Config, "{}"), Position: orDefault(c.Position, "null"),
-			Attempts: c.Attempts, TimeoutMs: c.TimeoutMs, OnFailure: c.OnFailure,
+			Attempts: c.Attempts, Retry: c.Retry, TimeoutMs: c.TimeoutMs, OnFailure: c.OnFailure,
 		}
 		var err error
 		if d.Components[i].Config, err = lowerID(c.Module, d.Components[i].Config); err != nil {

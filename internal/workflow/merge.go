@@ -154,6 +154,6 @@ func relativeTo(err error, pointer string) error {
 func updatedComponent(c api.WorkflowComponent, number int32) api.UpdatedWorkflowComponent {
 	return api.UpdatedWorkflowComponent{
 		ID: c.ID, Module: c.Module, Name: c.Name, Input: c.Input, Config: c.Config, Position: c.Position,
-		Attempts: c.Attempts, TimeoutMs: c.TimeoutMs, OnFailure: c.OnFailure, WorkflowVersion: number,
+		Attempts: c.Attempts, Retry: c.Retry, TimeoutMs: c.TimeoutMs, OnFailure: c.OnFailure, WorkflowVersion: number,
 	}
 }

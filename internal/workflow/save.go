@@ -74,8 +74,11 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 		if err := recordAudit(ctx, tx, v, "replaced", map[string]any{"name": v.name, "status": p.Draft.Status}); err != nil {
 			return err
 		}
-		replaced, err = s.get(ctx, tx, p.WorkspaceID, p.WorkflowID, nil)
-		replaced.Warnings = &saved.warnings
+		if replaced, err = s.get(ctx, tx, p.WorkspaceID, p.WorkflowID, nil); err != nil {
+			return err
+		}
+		warnings, err := s.withAbsent(ctx, tx, p.WorkspaceID, saved)
+		replaced.Warnings = &warnings
 		return err
 	})
 	return replaced, err
@@ -240,6 +243,11 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 		return api.UpdatedWorkflowComponent{}, fmt.Errorf("decode the stored definition: %w", err)
 	}
 	updated := updatedComponent(d.Components[at], v.number)
+	if !p.Restricted { // such a key must not learn what exists
+		if saved.warnings, err = s.withAbsent(ctx, tx, p.WorkspaceID, saved); err != nil {
+			return api.UpdatedWorkflowComponent{}, err
+		}
+	}
 	updated.Warnings = &saved.warnings
 	return updated, recordAudit(ctx, tx, v, "component_updated", map[string]any{"componentId": p.ComponentID})
 }

@@ -104,7 +104,8 @@ func (s *Service) warnings(ctx context.Context, conn postgres.DB, workspaceID, w
 		return nil, fmt.Errorf("decode the stored definition: %w", err)
 	}
 	warnings, _ := review(d, s.modules) // ignore errors: the version may have been saved when the checks were less strict
-	return warnings, nil
+	absent, err := s.absent(ctx, conn, workspaceID, d)
+	return append(warnings, absent...), err
 }
 
 func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.UUID, draft Draft) ([]api.WorkflowWarning, error) {
@@ -125,7 +126,10 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.
 	if err := s.insertVersionTx(ctx, tx, v, saved); err != nil {
 		return nil, err
 	}
-	return saved.warnings, recordAudit(ctx, tx, v, "created", map[string]any{"name": draft.Name})
+	if err := recordAudit(ctx, tx, v, "created", map[string]any{"name": draft.Name}); err != nil {
+		return nil, err
+	}
+	return s.withAbsent(ctx, tx, workspaceID, saved)
 }
 
 // Get returns a version of a workflow. A nil number means the current version. It returns

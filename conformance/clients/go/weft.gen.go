@@ -631,6 +631,11 @@ type ComponentEffect string
 
 // ComponentExecution One execution of a component.
 type ComponentExecution struct {
+	// AttemptCount The number of attempts that started.
+	//
+	// Examples: 1
+	AttemptCount *int32 `json:"attemptCount,omitempty"`
+
 	// Callback The completion callback of an execution and the state of its delivery.
 	Callback ComponentExecutionCallback `json:"callback"`
 
@@ -656,6 +661,11 @@ type ComponentExecution struct {
 	//
 	// Examples: RANDOM_UUID
 	Module string `json:"module"`
+
+	// NextAttemptAt When the next attempt starts. Only while the execution waits for it.
+	//
+	// Examples: 2026-11-21T10:20:30.120Z
+	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
 
 	// Output The output of the component, as its schema defines (`output` in the catalogue). Null until COMPLETED.
 	//
@@ -961,6 +971,22 @@ type DataTarget struct {
 	Input string `json:"input"`
 }
 
+// DefinitionQuote The cost of a first run of a workflow that is not saved, as the quote of a saved one has it.
+type DefinitionQuote struct {
+	// MaximumCredits No run costs more than this amount. Null if `unknownBounds` is not empty.
+	//
+	// Examples: null
+	MaximumCredits *float64 `json:"maximumCredits"`
+
+	// MinimumCredits A first run that completes costs at least this amount.
+	//
+	// Examples: 1
+	MinimumCredits float64 `json:"minimumCredits"`
+
+	// UnknownBounds The components whose cost has no known bound.
+	UnknownBounds []UnknownBound `json:"unknownBounds"`
+}
+
 // DialectSchema A schema in the small dialect. Without `type` any JSON value is allowed.
 //
 // Examples: {"enum":["GET","POST"],"type":"string"}
@@ -1023,7 +1049,7 @@ type EdgeID = string
 // | `URI_TOO_LONG` | 414 |
 // | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 // | `RATE_LIMITED` | 429 |
-// | `INTERNAL_ERROR` | 500 |
+// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 // | `UNAVAILABLE` | 503 |
 //
 // Examples: NOT_FOUND
@@ -1095,6 +1121,19 @@ type ExecuteComponentRequest struct {
 	//
 	// Examples: RANDOM_UUID, API_CALL
 	Module GivenModule `json:"module"`
+
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
 
 	// WaitForMs How many milliseconds the response may wait for the execution to finish.
 	//
@@ -1323,6 +1362,19 @@ type NewWorkflowComponent struct {
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position,omitempty"`
 
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
+
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
 	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
@@ -1398,7 +1450,7 @@ type OutputProblem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1442,7 +1494,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1484,7 +1536,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1583,8 +1635,8 @@ type Problem struct {
 	// Examples: false
 	Retryable bool `json:"retryable"`
 
-	// RunID With `outcome_unknown`, the ID of the run that the request may have started, or of the run that the signal
-	// was sent to.
+	// RunID With `RUN_FAILED`, the ID of the run. With `outcome_unknown`, the ID of the run that the request may have
+	// started, or of the run that the signal was sent to.
 	//
 	//
 	// Examples: 019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f
@@ -1707,6 +1759,60 @@ type ReplaceWorkflowRequest struct {
 	//
 	// Examples: []
 	Triggers *WorkflowTriggers `json:"triggers,omitempty"`
+}
+
+// RetryPolicy How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+// that permits more than 5,000 attempts is rejected.
+//
+// Examples: {"maxElapsedMs":7200000}
+type RetryPolicy struct {
+	// BackoffFactor How much longer each delay is than the one before. Default: 2.
+	//
+	// Examples: 3
+	BackoffFactor *float64 `json:"backoffFactor,omitempty"`
+
+	// InitialDelayMs The delay after the first attempt, in milliseconds. Default: 1000.
+	//
+	// Examples: 5000
+	InitialDelayMs *int32 `json:"initialDelayMs,omitempty"`
+
+	// MaxAttempts The largest number of attempts. By default, only the time limits them.
+	//
+	// Examples: 50
+	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
+
+	// MaxDelayMs The longest delay, in milliseconds. Default: 300000, or `initialDelayMs` if that is longer.
+	//
+	// Examples: 600000
+	MaxDelayMs *int32 `json:"maxDelayMs,omitempty"`
+
+	// MaxElapsedMs For how many milliseconds after its start the component is tried. Default: 86400000, a day.
+	//
+	// Examples: 7200000
+	MaxElapsedMs *int32 `json:"maxElapsedMs,omitempty"`
+
+	// On Codes and statuses of failures to retry, such as `TIMEOUT` or 404.
+	//
+	// Examples: ["UPSTREAM_ERROR","TIMEOUT",404]
+	On                   []RetryPolicy_On_Item  `json:"on,omitempty"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// RetryPolicyOn0 defines model for RetryPolicy.On.0.
+type RetryPolicyOn0 = string
+
+// RetryPolicyOn1 defines model for RetryPolicy.On.1.
+type RetryPolicyOn1 = int32
+
+// RetryPolicy_On_Item defines model for RetryPolicy.on.Item.
+type RetryPolicy_On_Item struct {
+	union json.RawMessage
 }
 
 // RunError Why a run failed.
@@ -2323,6 +2429,19 @@ type UpdatedWorkflowComponent struct {
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
 
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
+
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
 	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
@@ -2470,6 +2589,19 @@ type WorkflowComponent struct {
 	//
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
+
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry *RetryPolicy `json:"retry,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
 	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
@@ -2743,6 +2875,18 @@ type WorkflowSummary struct {
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
 
+// WorkflowValidation The result of the check of a workflow.
+type WorkflowValidation struct {
+	// Faults Why the workflow cannot be saved. Empty if it can be saved.
+	Faults []ProblemDetail `json:"faults"`
+
+	// Quote The cost of a first run. Null if there are faults.
+	Quote *DefinitionQuote `json:"quote"`
+
+	// Warnings Warnings about a workflow without faults, as a save returns them.
+	Warnings []WorkflowWarning `json:"warnings"`
+}
+
 // WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 //
 // Examples: 3
@@ -2751,8 +2895,8 @@ type WorkflowVersion = int32
 // WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
-	// `INPUT_SHADOWED`. [Errors](/docs/errors) documents each code. More may be added.
+	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`,
+	// `EXPRESSION_INVALID`, `INPUT_SHADOWED`, `SOURCE_MAY_NOT_RUN`, `VARIABLE_NOT_FOUND` or `WORKFLOW_NOT_FOUND`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED
@@ -3126,6 +3270,9 @@ type CancelWorkflowRunJSONRequestBody = CancelWorkflowRunRequest
 // SendRunSignalJSONRequestBody defines body for SendRunSignal for application/json ContentType.
 type SendRunSignalJSONRequestBody = SignalPayload
 
+// ValidateWorkflowJSONRequestBody defines body for ValidateWorkflow for application/json ContentType.
+type ValidateWorkflowJSONRequestBody = CreateWorkflowRequest
+
 // TriggerWorkflowJSONRequestBody defines body for TriggerWorkflow for application/json ContentType.
 type TriggerWorkflowJSONRequestBody = TriggerWorkflowRequest
 
@@ -3137,6 +3284,211 @@ type UpdateWorkflowComponentJSONRequestBody = UpdateWorkflowComponentRequest
 
 // QuoteWorkflowJSONRequestBody defines body for QuoteWorkflow for application/json ContentType.
 type QuoteWorkflowJSONRequestBody = QuoteWorkflowRequest
+
+// Getter for additional properties for RetryPolicy. Returns the specified
+// element and whether it was found
+func (a RetryPolicy) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for RetryPolicy
+func (a *RetryPolicy) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for RetryPolicy to handle AdditionalProperties
+func (a *RetryPolicy) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["backoffFactor"]; found {
+		err = json.Unmarshal(raw, &a.BackoffFactor)
+		if err != nil {
+			return fmt.Errorf("error reading 'backoffFactor': %w", err)
+		}
+		delete(object, "backoffFactor")
+	}
+
+	if raw, found := object["initialDelayMs"]; found {
+		err = json.Unmarshal(raw, &a.InitialDelayMs)
+		if err != nil {
+			return fmt.Errorf("error reading 'initialDelayMs': %w", err)
+		}
+		delete(object, "initialDelayMs")
+	}
+
+	if raw, found := object["maxAttempts"]; found {
+		err = json.Unmarshal(raw, &a.MaxAttempts)
+		if err != nil {
+			return fmt.Errorf("error reading 'maxAttempts': %w", err)
+		}
+		delete(object, "maxAttempts")
+	}
+
+	if raw, found := object["maxDelayMs"]; found {
+		err = json.Unmarshal(raw, &a.MaxDelayMs)
+		if err != nil {
+			return fmt.Errorf("error reading 'maxDelayMs': %w", err)
+		}
+		delete(object, "maxDelayMs")
+	}
+
+	if raw, found := object["maxElapsedMs"]; found {
+		err = json.Unmarshal(raw, &a.MaxElapsedMs)
+		if err != nil {
+			return fmt.Errorf("error reading 'maxElapsedMs': %w", err)
+		}
+		delete(object, "maxElapsedMs")
+	}
+
+	if raw, found := object["on"]; found {
+		err = json.Unmarshal(raw, &a.On)
+		if err != nil {
+			return fmt.Errorf("error reading 'on': %w", err)
+		}
+		delete(object, "on")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for RetryPolicy to handle AdditionalProperties
+func (a RetryPolicy) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.BackoffFactor != nil {
+		object["backoffFactor"], err = json.Marshal(a.BackoffFactor)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'backoffFactor': %w", err)
+		}
+	}
+
+	if a.InitialDelayMs != nil {
+		object["initialDelayMs"], err = json.Marshal(a.InitialDelayMs)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'initialDelayMs': %w", err)
+		}
+	}
+
+	if a.MaxAttempts != nil {
+		object["maxAttempts"], err = json.Marshal(a.MaxAttempts)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'maxAttempts': %w", err)
+		}
+	}
+
+	if a.MaxDelayMs != nil {
+		object["maxDelayMs"], err = json.Marshal(a.MaxDelayMs)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'maxDelayMs': %w", err)
+		}
+	}
+
+	if a.MaxElapsedMs != nil {
+		object["maxElapsedMs"], err = json.Marshal(a.MaxElapsedMs)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'maxElapsedMs': %w", err)
+		}
+	}
+
+	if a.On != nil {
+		object["on"], err = json.Marshal(a.On)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'on': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
+
+// AsRetryPolicyOn0 returns the union data inside the RetryPolicy_On_Item as a RetryPolicyOn0
+func (t RetryPolicy_On_Item) AsRetryPolicyOn0() (RetryPolicyOn0, error) {
+	var body RetryPolicyOn0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRetryPolicyOn0 overwrites any union data inside the RetryPolicy_On_Item as the provided RetryPolicyOn0
+func (t *RetryPolicy_On_Item) FromRetryPolicyOn0(v RetryPolicyOn0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRetryPolicyOn0 performs a merge with any union data inside the RetryPolicy_On_Item, using the provided RetryPolicyOn0
+func (t *RetryPolicy_On_Item) MergeRetryPolicyOn0(v RetryPolicyOn0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsRetryPolicyOn1 returns the union data inside the RetryPolicy_On_Item as a RetryPolicyOn1
+func (t RetryPolicy_On_Item) AsRetryPolicyOn1() (RetryPolicyOn1, error) {
+	var body RetryPolicyOn1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRetryPolicyOn1 overwrites any union data inside the RetryPolicy_On_Item as the provided RetryPolicyOn1
+func (t *RetryPolicy_On_Item) FromRetryPolicyOn1(v RetryPolicyOn1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRetryPolicyOn1 performs a merge with any union data inside the RetryPolicy_On_Item, using the provided RetryPolicyOn1
+func (t *RetryPolicy_On_Item) MergeRetryPolicyOn1(v RetryPolicyOn1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t RetryPolicy_On_Item) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *RetryPolicy_On_Item) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -3512,6 +3864,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 	StreamWorkflowRun(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateWorkflowWithBody Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ValidateWorkflow Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflow(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ArchiveWorkflow Archive a workflow
 	//
@@ -4224,6 +4600,50 @@ func (c *Client) ListRunStages(ctx context.Context, runID RunID, params *ListRun
 // Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 func (c *Client) StreamWorkflowRun(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStreamWorkflowRunRequest(c.Server, runID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateWorkflowWithBody Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *Client) ValidateWorkflowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateWorkflowRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ValidateWorkflow Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *Client) ValidateWorkflow(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewValidateWorkflowRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5777,6 +6197,46 @@ func NewStreamWorkflowRunRequest(server string, runID RunID, params *StreamWorkf
 	return req, nil
 }
 
+// NewValidateWorkflowRequest calls the generic ValidateWorkflow builder with application/json body
+func NewValidateWorkflowRequest(server string, body ValidateWorkflowJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewValidateWorkflowRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewValidateWorkflowRequestWithBody constructs an http.Request for the ValidateWorkflow method, with any body, and a specified content type
+func NewValidateWorkflowRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sdk/workflows/validate")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewArchiveWorkflowRequest constructs an http.Request for the ArchiveWorkflow method
 func NewArchiveWorkflowRequest(server string, workflowID WorkflowID, params *ArchiveWorkflowParams) (*http.Request, error) {
 	var err error
@@ -6558,6 +7018,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
 	StreamWorkflowRunWithResponse(ctx context.Context, runID RunID, params *StreamWorkflowRunParams, reqEditors ...RequestEditorFn) (*StreamWorkflowRunResponse, error)
+
+	// ValidateWorkflowWithBodyWithResponse Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error)
+
+	// ValidateWorkflowWithResponse Validate a workflow
+	//
+	// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+	// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+	// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+	// `key_restricted`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+	ValidateWorkflowWithResponse(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error)
 
 	// ArchiveWorkflowWithResponse Archive a workflow
 	//
@@ -7836,6 +8320,64 @@ func (r StreamWorkflowRunResponse) ContentType() string {
 	return ""
 }
 
+// ValidateWorkflowResponseDefaultHeaders the declared response headers of an HTTP default response for ValidateWorkflow
+type ValidateWorkflowResponseDefaultHeaders struct {
+	Allow               *string
+	CacheControl        string
+	XContentTypeOptions string
+	XRequestID          string
+}
+
+type ValidateWorkflowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkflowValidation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ValidateWorkflowResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ValidateWorkflowResponse) GetJSON200() *WorkflowValidation {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ValidateWorkflowResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ValidateWorkflowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ValidateWorkflowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ValidateWorkflowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ValidateWorkflowResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ArchiveWorkflowResponseDefaultHeaders the declared response headers of an HTTP default response for ArchiveWorkflow
 type ArchiveWorkflowResponseDefaultHeaders struct {
 	Allow               *string
@@ -8709,6 +9251,42 @@ func (c *ClientWithResponses) StreamWorkflowRunWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseStreamWorkflowRunResponse(rsp)
+}
+
+// ValidateWorkflowWithBodyWithResponse Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *ClientWithResponses) ValidateWorkflowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error) {
+	rsp, err := c.ValidateWorkflowWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseValidateWorkflowResponse(rsp)
+}
+
+// ValidateWorkflowWithResponse Validate a workflow
+//
+// Checks a workflow as a save does, and saves nothing. The response has all faults, each with a JSON pointer; or
+// the warnings and the cost of a run. A request without the form of a workflow, such as one without `components`,
+// is rejected with 400. A key that is restricted to some workflows cannot validate workflows: 403
+// `key_restricted`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sdk/workflows/validate (the `ValidateWorkflow` operationId).
+func (c *ClientWithResponses) ValidateWorkflowWithResponse(ctx context.Context, body ValidateWorkflowJSONRequestBody, reqEditors ...RequestEditorFn) (*ValidateWorkflowResponse, error) {
+	rsp, err := c.ValidateWorkflow(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseValidateWorkflowResponse(rsp)
 }
 
 // ArchiveWorkflowWithResponse Archive a workflow
@@ -10199,6 +10777,73 @@ func ParseStreamWorkflowRunResponse(rsp *http.Response) (*StreamWorkflowRunRespo
 	switch {
 	case true:
 		var headers StreamWorkflowRunResponseDefaultHeaders
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("X-Content-Type-Options"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Content-Type-Options", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XContentTypeOptions = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseValidateWorkflowResponse parses an HTTP response from a ValidateWorkflowWithResponse call
+func ParseValidateWorkflowResponse(rsp *http.Response) (*ValidateWorkflowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ValidateWorkflowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkflowValidation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ValidateWorkflowResponseDefaultHeaders
 		if values := rsp.Header.Values("Allow"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

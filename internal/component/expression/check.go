@@ -82,6 +82,10 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 		if name := node.Value; !s.variables.has(name) && !c.program.refers(name) && !c.program.isPath(name) {
 			c.program.names[name] = c.program.names[name] || !s.sometimes && !c.lenient[node]
 		}
+		if path, isPath := c.program.paths[node.Value]; isPath && !s.sometimes && !c.lenient[node] {
+			path.Tolerated = false
+			c.program.paths[node.Value] = path
+		}
 	case *ast.PointerNode:
 		c.pointer(node, s)
 	case *ast.UnaryNode:
@@ -203,7 +207,7 @@ func (c *checker) variable(node *ast.VariableDeclaratorNode, s surroundings) {
 	if c.program.refers(node.Name) || c.program.isPath(node.Name) {
 		c.refuse(node, Syntax, "%s is a value: use another name for the variable", node.Name)
 	}
-	if isFunction(node.Name) || s.variables.has(node.Name) {
+	if isReserved(node.Name) || s.variables.has(node.Name) {
 		c.refuse(node, Syntax, "%s is reserved: use another name for the variable", short(node.Name))
 	}
 	c.walk(node.Value, s)
@@ -215,8 +219,8 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 	f, plain := functions[name]
 	over := slices.Contains(predicates, name)
 	switch {
-	case clockFunctions[name]:
-		c.refuse(node, UnknownName, "%s() is not part of the language, which has no clock and no time zones; compare times in UTC as RFC 3339 strings", name)
+	case unsupported[name] != "":
+		c.refuse(node, UnknownName, "%s() is not a function of the language: %s", name, unsupported[name])
 	case !plain && !over:
 		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(FunctionNames(), ", "))
 	case plain && (len(arguments) < f.least || len(arguments) > f.most):

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/expr-lang/expr/ast"
 
@@ -16,8 +17,9 @@ type run struct {
 	values  map[string]any
 	steps   int
 	memory  int
-	counted int      // items and fields of the result
-	pattern *pattern // the last pattern compiled at run time
+	counted int            // items and fields of the result
+	pattern *pattern       // the last pattern compiled at run time
+	zone    *time.Location // the last time zone that was loaded
 
 	context   Context
 	completed map[ast.Node]completion

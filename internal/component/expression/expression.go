@@ -4,9 +4,9 @@
 // The language is that of github.com/expr-lang/expr, and the package uses expr's parser. The
 // package has its own evaluator, because expr's virtual machine limits neither the bytes of strings
 // nor the iterations of nested loops, overflows integers silently, visits objects in random order
-// and puts values into its errors. Functions for times and time zones (now, date, duration,
-// timezone), $env, methods and bytes are not part of the language. language_test.go compares the
-// rest with expr.
+// and puts values into its errors. $env, methods, bytes and expr's functions for times are not part of the
+// language, which has its own (time.go): times are RFC 3339 text, so that they are the same inside and
+// outside of an expression. language_test.go compares the rest with expr.
 //
 // Numbers: integers are exact up to 64 bits, and whole results stay integers: 4/2 is the integer 2.
 // Overflow is an error. Fractions are IEEE doubles. Larger integers must be strings; a larger JSON
@@ -125,6 +125,7 @@ func CompileReferring(text string, known func(name string) bool) (*Program, erro
 	for _, found := range slices.Backward(paths) {
 		original := parsed[found.From:found.To]
 		word := strings.Repeat(string(next()), utf8.RuneCountInString(original))
+		found.Tolerated = true
 		p.paths[word] = path{found, original}
 		parsed = parsed[:found.From] + word + parsed[found.To:]
 	}

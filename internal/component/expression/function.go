@@ -1,10 +1,16 @@
 package expression
 
 import (
+	"encoding/base64"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/weft-automation/weft/internal/kit/digest"
+	"github.com/weft-automation/weft/internal/kit/encoding"
 )
 
 // call is a call of a function with evaluated arguments.
@@ -23,7 +29,7 @@ type function struct {
 const unlimited = 1 << 10 // any number of arguments
 
 // functions are the pure functions of expr whose results can be encoded as JSON, except the
-// predicates.
+// predicates, and those that workflows need besides.
 var functions = map[string]function{
 	"len": {1, 1, call.len}, "type": {1, 1, call.typeOf},
 	"int": {1, 1, call.int}, "float": {1, 1, call.float}, "string": {1, 1, call.string},
@@ -44,16 +50,29 @@ var functions = map[string]function{
 	"reverse": {1, 1, call.reverse}, "uniq": {1, 1, call.uniq}, "concat": {1, unlimited, call.concat}, "flatten": {1, 1, call.flatten},
 	"sort": {1, 2, call.sort},
 
+	"date": {1, 2, call.date}, "duration": {1, 1, call.duration}, "plus": {3, 4, call.plus}, "startOf": {2, 3, call.startOf}, "format": {2, 3, call.format},
+	"chunk": {2, 2, call.chunk}, "merge": {1, unlimited, call.merge}, "fixed": {2, 2, call.fixed}, "match": {2, 2, call.match},
+	"escapeHTML": {1, 1, call.escape}, "urlEncode": {1, 1, call.escape}, "basicAuth": {2, 2, call.basicAuth},
+	"hash": {1, 3, call.hash}, "hmac": {2, 5, call.hmac},
+	"parseCSV": {1, 1, call.parseCSV}, "formatCSV": {1, 1, call.formatCSV}, "decodeForm": {1, 1, call.decodeForm},
+
 	"bitand": {2, 2, call.bits}, "bitor": {2, 2, call.bits}, "bitxor": {2, 2, call.bits}, "bitnand": {2, 2, call.bits},
 	"bitshl": {2, 2, call.bits}, "bitshr": {2, 2, call.bits}, "bitushr": {2, 2, call.bits}, "bitnot": {1, 1, call.bits},
 }
 
-// clockFunctions are the functions of expr that are not supported.
-var clockFunctions = map[string]bool{"now": true, "date": true, "duration": true, "timezone": true}
+// unsupported are the functions of expr that the language has in another form.
+var unsupported = map[string]string{
+	"now":      "there is no clock here: now(), without arguments, is a value of workflows",
+	"timezone": `zones are named by text, as in date("2026-12-24", "Europe/Berlin")`,
+}
 
-func isFunction(name string) bool {
+// later are functions that variables may be named after, because expressions are older than them.
+var later = []string{"basicAuth", "chunk", "decodeForm", "escapeHTML", "fixed", "format", "formatCSV", "hash", "hmac", "match", "merge", "parseCSV", "plus", "startOf", "urlEncode"}
+
+// isReserved reports whether no variable can have the name.
+func isReserved(name string) bool {
 	_, plain := functions[name]
-	return plain || clockFunctions[name] || slices.Contains(predicates, name)
+	return plain && !slices.Contains(later, name) || unsupported[name] != "" || slices.Contains(predicates, name)
 }
 
 // FunctionNames returns the names of all functions, sorted.
@@ -112,6 +131,8 @@ func (c call) typeOf() any {
 		return "array"
 	case map[string]any:
 		return "map"
+	case duration:
+		return "duration"
 	default:
 		if _, ok := c.numeric(c.node, value, "the argument of type()").(int64); ok {
 			return "int"
@@ -146,4 +167,72 @@ func (c call) bits() any {
 		return x >> uint64(y)
 	}
 	return int64(uint64(x) >> uint64(y))
+}
+
+// basicAuth returns a value of the header Authorization (RFC 7617).
+func (c call) basicAuth() any {
+	user, password := c.textAt(0), c.textAt(1)
+	if strings.Contains(user, ":") {
+		c.fail(c.node, WrongType, "the user of basicAuth() cannot contain a colon")
+	}
+	c.made(2 * (len(user) + len(password) + 8))
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}
+
+// optional returns the text of argument i, or another one if there is no such argument.
+func (c call) optional(i int, otherwise string) string {
+	if len(c.arguments) <= i {
+		return otherwise
+	}
+	return c.textAt(i)
+}
+
+// hash returns the hash of a string.
+func (c call) hash() any {
+	text, algorithm := c.textAt(0), c.optional(1, "sha256")
+	c.made(len(text))
+	sum, known := digest.Hash(algorithm, []byte(text))
+	if !known {
+		c.fail(c.node, WrongType, "%s must be %s", c.what(1), digest.HashAlgorithms)
+	}
+	return c.encoded(sum, 2)
+}
+
+// hmac returns the keyed message authentication code of a string.
+func (c call) hmac() any {
+	encoded, text, algorithm := c.textAt(0), c.textAt(1), c.optional(2, "sha256")
+	form := c.optional(3, "utf8")
+	c.made(len(encoded) + len(text))
+	if form == "base58" { // in quadratic time
+		c.spend(c.node, min(len(encoded), 2*encoding.MaxBase58)*len(encoded)/256)
+	}
+	key, err := encoding.Decode(encoded, form)
+	if errors.Is(err, encoding.ErrUnknown) {
+		c.fail(c.node, WrongType, "%s must be utf8, hex, base64, base64url or base58", c.what(3))
+	}
+	if err != nil {
+		c.fail(c.node, WrongType, "%s %v, because its encoding is %s", c.what(0), err, form)
+	}
+	if len(key) == 0 {
+		c.fail(c.node, WrongType, "%s is an empty key", c.what(0))
+	}
+	code, known := digest.MAC(algorithm, key, []byte(text))
+	if !known {
+		c.fail(c.node, WrongType, "%s must be %s", c.what(2), digest.MACAlgorithms)
+	}
+	return c.encoded(code, 4)
+}
+
+// encoded returns a digest in the encoding that argument i names.
+func (c call) encoded(sum []byte, i int) any {
+	c.made(3 * len(sum))
+	form := c.optional(i, "hex")
+	if form == "utf8" {
+		form = "" // a digest is not text
+	}
+	text, err := encoding.Encode(sum, form)
+	if err != nil {
+		c.fail(c.node, WrongType, "%s must be hex, plainHex, base64, base64url or base58", c.what(i))
+	}
+	return text
 }

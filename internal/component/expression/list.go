@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -183,4 +184,39 @@ func (c call) plain(value any) any {
 func (c call) sort() any {
 	items := c.listAt(0)
 	return c.sortedBy(c.node, items, items, c.arguments[1:])
+}
+
+// chunk splits an array into arrays of at most n items.
+func (c call) chunk() any {
+	items, size := c.listAt(0), c.integerAt(1)
+	if size < 1 {
+		c.fail(c.node, OutOfRange, "chunk() needs at least 1 item in a chunk")
+	}
+	size = min(size, int64(max(1, len(items))))
+	count := (len(items) + int(size) - 1) / int(size)
+	c.hold(c.node, count+1, 2*sizeOfItem)
+	c.spend(c.node, count)
+	chunks := make([]any, 0, count)
+	for part := range slices.Chunk(items, int(size)) {
+		chunks = append(chunks, part)
+	}
+	return chunks
+}
+
+// merge returns an object with the fields of all objects. Of equal names, the last counts.
+func (c call) merge() any {
+	merged := map[string]any{}
+	for i, argument := range c.arguments {
+		object, ok := argument.(map[string]any)
+		if !ok {
+			c.fail(c.node, WrongType, "%s must be an object, got %s", c.what(i), kind(argument))
+		}
+		c.hold(c.node, len(object), sizeOfMember)
+		c.spend(c.node, len(object))
+		for name := range object {
+			c.spend(c.node, len(name)/64)
+		}
+		maps.Copy(merged, object)
+	}
+	return merged
 }

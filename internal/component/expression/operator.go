@@ -69,6 +69,9 @@ func (r *run) binary(node *ast.BinaryNode, s scope) any {
 			}
 		}
 	}
+	if value, done := r.temporal(node, left, right); done {
+		return value
+	}
 	return r.arithmetic(node, left, right)
 }
 
@@ -98,8 +101,8 @@ func (r *run) ordered(node *ast.BinaryNode, left, right any) bool {
 	return by >= 0
 }
 
-// compare orders two numbers or two strings. Two decimal strings are an error, because their order
-// as strings differs from their numeric order.
+// compare orders two numbers, two strings, two times or two durations. Two decimal strings are an
+// error, because their order as strings differs from their numeric order.
 func (r *run) compare(node ast.Node, left, right any) int {
 	if a, ok := left.(string); ok {
 		if b, ok := right.(string); ok {
@@ -107,7 +110,15 @@ func (r *run) compare(node ast.Node, left, right any) int {
 			if isDecimal(a) && isDecimal(b) {
 				r.fail(node, WrongType, "two decimal strings cannot be ordered as strings: convert both with int() or float(), or compare larger integers with BIGINT_CALCULATE")
 			}
+			if first, second, times := r.times(node, a, b); times {
+				return first.Compare(second)
+			}
 			return strings.Compare(a, b)
+		}
+	}
+	if a, ok := left.(duration); ok {
+		if b, ok := right.(duration); ok {
+			return cmp.Compare(a, b)
 		}
 	}
 	a, isA := r.number(node, left)
@@ -152,6 +163,8 @@ func (r *run) equal(node ast.Node, left, right any, depth int) bool {
 	case bool:
 		b, ok := right.(bool)
 		return ok && a == b
+	case duration:
+		return left == right
 	case string:
 		b, ok := right.(string)
 		if !ok || len(a) != len(b) {
@@ -288,7 +301,7 @@ func (r *run) matches(node *ast.BinaryNode, left, right any) bool {
 	text := r.text(node.Left, left, "the left side of matches")
 	p := r.program.patterns[node]
 	if p == nil {
-		p = r.compiled(node, r.text(node.Right, right, "the right side of matches"))
+		p = r.compiled(node.Right, r.text(node.Right, right, "the right side of matches"))
 	}
 	// In the worst case, the time of a match is proportional to the product of both sizes.
 	r.spend(node, 1+len(text)*p.size/16)
@@ -296,14 +309,14 @@ func (r *run) matches(node *ast.BinaryNode, left, right any) bool {
 }
 
 // compiled returns a regular expression that is computed at run time.
-func (r *run) compiled(node *ast.BinaryNode, text string) *pattern {
+func (r *run) compiled(node ast.Node, text string) *pattern {
 	if r.pattern != nil && r.pattern.text == text {
 		return r.pattern
 	}
 	r.spend(node, 100+10*len(text))
 	p, problem := compilePattern(text)
 	if problem != "" {
-		r.fail(node.Right, WrongType, "%s", problem)
+		r.fail(node, WrongType, "%s", problem)
 	}
 	r.spend(node, 10*p.size)
 	r.pattern = p

@@ -78,6 +78,9 @@ func (r *run) sizeOf(node ast.Node, value any, size, depth int) int {
 		}
 		return size
 	}
+	if _, isDuration := value.(duration); isDuration {
+		r.fail(node, NotJSON, "the result has a duration, which has no form outside of an expression: divide it by one to get a number, as in ... / duration(\"1s\")")
+	}
 	r.fail(node, NotJSON, "the result cannot be encoded as JSON")
 	return 0
 }
@@ -120,4 +123,57 @@ func (r *run) names(node ast.Node, object map[string]any) []string {
 		r.spend(node, len(name)/64)
 	}
 	return slices.Sorted(maps.Keys(object))
+}
+
+// fail aborts the run with an error at a node.
+func (r *run) fail(node ast.Node, code Code, format string, args ...any) {
+	panic(at(r.program.text, node.Location().From, code, format, args...))
+}
+
+// absent aborts an evaluation because a value is missing. Only tolerate recovers from it.
+type absent struct{ *Error }
+
+// miss is fail for a missing value, which some operators tolerate.
+func (r *run) miss(node ast.Node, code Code, format string, args ...any) {
+	panic(absent{at(r.program.text, node.Location().From, code, format, args...)})
+}
+
+// spend uses steps of the budget. It fails if the budget is exhausted.
+func (r *run) spend(node ast.Node, steps int) {
+	if r.steps += steps; r.steps > maxSteps || steps < 0 {
+		r.fail(node, TooExpensive, "the expression needs more than %d steps", maxSteps)
+	}
+}
+
+// read uses the steps for reading size bytes of text.
+func (r *run) read(node ast.Node, size int) { r.spend(node, 1+size/64) }
+
+// hold uses memory of the budget, before the memory is allocated.
+func (r *run) hold(node ast.Node, count, size int) {
+	if count < 0 || count > maxMemory/size || r.memory+count*size > maxMemory {
+		r.fail(node, TooExpensive, "the expression allocates more than %d MiB", maxMemory>>20)
+	}
+	r.memory += count * size
+}
+
+// kind returns the type of a value for error messages.
+func kind(value any) string {
+	switch value.(type) {
+	case nil:
+		return "nil"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	case duration:
+		return "a duration"
+	case map[string]any:
+		return "an object"
+	}
+	if isNumber(value) {
+		return "a number"
+	}
+	return "a value of an unknown type"
 }

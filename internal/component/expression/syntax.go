@@ -2,6 +2,7 @@ package expression
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +14,47 @@ import (
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/parser/lexer"
 )
+
+// Code is the stable name of a kind of error.
+type Code string
+
+// The codes of an Error.
+const (
+	Syntax       Code = "SYNTAX"        // the expression is invalid
+	UnknownName  Code = "UNKNOWN_NAME"  // unknown value or function
+	WrongType    Code = "WRONG_TYPE"    // wrong type of value for an operator or a function
+	OutOfRange   Code = "OUT_OF_RANGE"  // a number or an index is out of range
+	TooExpensive Code = "TOO_EXPENSIVE" // the budget of steps or memory is exceeded
+	NotJSON      Code = "NOT_JSON"      // the result can't be encoded as JSON
+	MissingValue Code = "MISSING_VALUE" // a path has no value
+)
+
+// Error explains why an expression can't be compiled or evaluated. Messages can contain names of
+// values, but not values.
+type Error struct {
+	Code         Code
+	Message      string
+	Line, Column int // position in the expression, from 1
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
+}
+
+// at returns an error for a position in the text, counted in characters.
+func at(text string, from int, code Code, format string, args ...any) *Error {
+	e := &Error{Code: code, Message: fmt.Sprintf(format, args...), Line: 1, Column: 1}
+	for _, char := range text {
+		if from--; from < 0 {
+			break
+		}
+		e.Column++
+		if char == '\n' {
+			e.Line, e.Column = e.Line+1, 1
+		}
+	}
+	return e
+}
 
 // parse parses the text into a syntax tree.
 func parse(text string) (root ast.Node, err error) {

@@ -2,8 +2,15 @@ package expression
 
 import (
 	"encoding/base64"
+	"encoding/csv"
 	"encoding/json"
+	"errors"
+	"html"
+	"maps"
 	"math"
+	"math/big"
+	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -181,4 +188,204 @@ func (c call) fromBase64() any {
 		c.fail(c.node, WrongType, "fromBase64() accepts standard base64 with padding of a UTF-8 string")
 	}
 	return string(data)
+}
+
+// match returns the first match of a regular expression and its groups, or nil without a match.
+func (c call) match() any {
+	text, p := c.textAt(0), c.compiled(c.node, c.textAt(1))
+	groups := p.regexp.NumSubexp()
+	c.spend(c.node, 1+len(text)*p.size*(1+groups/4)/16)
+	found := p.regexp.FindStringSubmatchIndex(text)
+	if found == nil {
+		return nil
+	}
+	c.hold(c.node, groups+1, 2*sizeOfItem)
+	parts := make([]any, groups+1)
+	for i := range parts {
+		if from := found[2*i]; from >= 0 {
+			parts[i] = text[from:found[2*i+1]]
+		}
+	}
+	return parts
+}
+
+// maxDigits limits the digits and the exponent of a number for fixed.
+const maxDigits = 1_000
+
+// fixed writes a number with a number of decimals. It rounds half away from zero, and is exact.
+func (c call) fixed() any {
+	text, isText := c.arguments[0].(string)
+	digits := c.integerAt(1)
+	if digits < 0 || digits > 100 {
+		c.fail(c.node, OutOfRange, "%s must be between 0 and 100", c.what(1))
+	}
+	switch number := c.arguments[0].(type) {
+	case json.Number:
+		text = number.String()
+	case string:
+	default:
+		text = c.encode(c.node, c.numberAt(0))
+	}
+	c.spend(c.node, 10+len(text))
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if len(text) > maxDigits || len(strings.TrimLeft(exponent, "+-0")) > 3 {
+		c.fail(c.node, OutOfRange, "%s can have at most %d digits", c.what(0), maxDigits)
+	}
+	number, ok := new(big.Rat).SetString(text)
+	if isText && (!isDecimal(text) || mantissa != text || strings.TrimSpace(text) != text) || !ok {
+		c.fail(c.node, WrongType, "%s must be a number or a decimal text such as 12.50", c.what(0))
+	}
+	c.spend(c.node, 10*maxDigits/perDigits)
+	c.made(2*maxDigits + int(digits))
+	written := number.FloatString(int(digits))
+	if strings.Trim(written, "-0.") == "" {
+		written = strings.TrimPrefix(written, "-")
+	}
+	return written
+}
+
+// escape makes a string safe in HTML, or in a part of an address.
+func (c call) escape() any {
+	text := c.textAt(0)
+	c.made(5 * len(text))
+	if c.name == "escapeHTML" {
+		return html.EscapeString(text)
+	}
+	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
+}
+
+// parseCSV returns the records of CSV (RFC 4180) as objects, whose names are in the first record.
+func (c call) parseCSV() any {
+	text := strings.TrimPrefix(c.textAt(0), "\ufeff")
+	c.made(4 * len(text))
+	c.hold(c.node, 1+strings.Count(text, ",")+2*strings.Count(text, "\n"), 2*sizeOfMember)
+	c.spend(c.node, len(text)/4)
+	kept, mark := keepReturns(text)
+	records, err := csv.NewReader(strings.NewReader(kept)).ReadAll()
+	if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
+		c.fail(c.node, WrongType, "parseCSV(): line %d of the text: %v", wrong.Line, wrong.Err)
+	}
+	rows := []any{}
+	for i, record := range records {
+		if i == 0 {
+			if sorted := slices.Sorted(slices.Values(record)); len(slices.Compact(sorted)) < len(record) {
+				c.fail(c.node, WrongType, "parseCSV(): two columns have the same name")
+			}
+			continue
+		}
+		row := make(map[string]any, len(record))
+		for column, value := range record {
+			row[strings.ReplaceAll(records[0][column], mark, "\r")] = strings.ReplaceAll(value, mark, "\r")
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// keepReturns replaces the carriage returns between quotation marks, which package csv drops before a
+// line feed, by a mark that is not in the text.
+func keepReturns(text string) (kept, mark string) {
+	mark = "\r"
+	if !strings.Contains(text, mark) {
+		return text, mark
+	}
+	for letter := '\ue000'; strings.Contains(text, mark); letter++ {
+		mark = string(letter)
+	}
+	parts := strings.Split(text, `"`)
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = strings.ReplaceAll(parts[i], "\r", mark)
+	}
+	return strings.Join(parts, `"`), mark
+}
+
+// formatCSV returns CSV (RFC 4180). Rows are arrays, or objects, whose names become the first record.
+func (c call) formatCSV() any {
+	rows := c.listAt(0)
+	names := map[string]bool{}
+	for _, row := range rows {
+		object, _ := row.(map[string]any)
+		for _, name := range c.run.names(c.node, object) {
+			names[name] = true
+		}
+	}
+	header := slices.Sorted(maps.Keys(names))
+	var out strings.Builder
+	if len(header) > 0 {
+		c.record(&out, header)
+	}
+	for _, row := range rows {
+		var record []string
+		switch row := row.(type) {
+		case []any:
+			if len(header) > 0 {
+				c.fail(c.node, WrongType, "the rows of formatCSV() must all be arrays, or all be objects")
+			}
+			for _, value := range row {
+				record = append(record, c.cell(value))
+			}
+		case map[string]any:
+			for _, name := range header {
+				record = append(record, c.cell(row[name]))
+			}
+		default:
+			c.fail(c.node, WrongType, "each row of formatCSV() must be an array or an object, got %s", kind(row))
+		}
+		c.record(&out, record)
+	}
+	return out.String()
+}
+
+// cell returns a value as text: nothing for nil, a string as it is, everything else as JSON.
+func (c call) cell(value any) string {
+	c.hold(c.node, 1, sizeOfItem)
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return value
+	}
+	return c.encode(c.node, value)
+}
+
+// record writes a record of CSV, which ends with CRLF.
+func (c call) record(out *strings.Builder, fields []string) {
+	if len(fields) == 1 && fields[0] == "" {
+		out.WriteString("\"\"\r\n") // a reader skips an empty line
+		return
+	}
+	size := 2
+	for _, field := range fields {
+		size += 2*len(field) + 3
+	}
+	c.made(2 * size)
+	var line strings.Builder
+	writer := csv.NewWriter(&line)
+	_ = writer.Write(fields) // a strings.Builder accepts everything
+	writer.Flush()
+	out.WriteString(strings.TrimSuffix(line.String(), "\n") + "\r\n")
+}
+
+// decodeForm returns the fields of a form (application/x-www-form-urlencoded). The values of a repeated
+// name are an array.
+func (c call) decodeForm() any {
+	text := c.textAt(0)
+	c.made(2 * len(text))
+	c.hold(c.node, 1+strings.Count(text, "&"), 2*sizeOfMember)
+	c.spend(c.node, len(text)/8)
+	form, err := url.ParseQuery(text)
+	if err != nil {
+		c.fail(c.node, WrongType, "decodeForm() accepts fields such as a=1&b=two%%20words")
+	}
+	fields := make(map[string]any, len(form))
+	for name, values := range form {
+		if fields[name] = any(values[0]); len(values) > 1 {
+			list := make([]any, len(values))
+			for i, value := range values {
+				list[i] = value
+			}
+			fields[name] = list
+		}
+	}
+	return fields
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/retry"
 )
 
 // Limits of a definition.
@@ -176,6 +177,7 @@ func (c *compiler) components() {
 		if component.Attempts < 0 || component.Attempts > maxAttempts {
 			c.fault(pointer+"/attempts", CodeInvalidSetting, "component %s: attempts must be 1 to %d", quote(component.ID), maxAttempts)
 		}
+		c.retry(pointer, n)
 		if component.TimeoutMs < 0 {
 			c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: timeoutMs must not be negative", quote(component.ID))
 		}
@@ -183,6 +185,23 @@ func (c *compiler) components() {
 			c.fault(pointer+"/onFailure", CodeInvalidSetting, "component %s: onFailure must be fail or continue", quote(component.ID))
 		}
 		c.nodes = append(c.nodes, n)
+	}
+}
+
+// retry checks the retry policy of a component.
+func (c *compiler) retry(pointer string, n node) {
+	if n.component.Retry == nil {
+		return
+	}
+	_, details := retry.Parse(pointer+"/retry", n.component.Retry)
+	switch {
+	case n.component.Attempts > 0:
+		c.fault(pointer+"/retry", CodeInvalidSetting, "component %s: retry cannot be combined with attempts", quote(n.component.ID))
+	case n.module.Inline:
+		c.fault(pointer+"/retry", CodeInvalidSetting, "component %s: %s runs in a single attempt: omit retry", quote(n.component.ID), n.component.Module)
+	}
+	for _, detail := range details {
+		c.fault(detail.Pointer, CodeInvalidSetting, "component %s: %s", quote(n.component.ID), detail.Message)
 	}
 }
 

@@ -56,6 +56,7 @@ type Component struct {
 	Config    json.RawMessage `json:"config"`
 	Position  *[2]float64     `json:"position"`
 	Attempts  int             `json:"attempts,omitempty"`
+	Retry     json.RawMessage `json:"retry,omitempty"` // a policy of package retry, instead of Attempts
 	TimeoutMs int             `json:"timeoutMs,omitempty"`
 	OnFailure string          `json:"onFailure,omitempty"`
 }
@@ -191,4 +192,5 @@ const (
 	WarnExpression = "EXPRESSION_INVALID"
 	WarnShadowed   = "INPUT_SHADOWED"
 	WarnOutput     = "OUTPUT_NOT_DECLARED"
+	WarnSource     = "SOURCE_MAY_NOT_RUN"
 )

@@ -44,6 +44,7 @@ func (c *compiler) review() {
 	for i, connection := range c.definition.DataConnections {
 		c.resolves("/dataConnections/"+strconv.Itoa(i)+"/from/output", connection)
 	}
+	c.branches()
 }
 
 // paths returns the inputs that connections fill.

@@ -89,6 +89,9 @@ func (t *Text) Paths() (paths []reference.Path) {
 			paths = append(paths, one.program.Paths()...)
 		}
 	}
+	for i := range paths {
+		paths[i].Tolerated = paths[i].Tolerated || t.Optional
+	}
 	return paths
 }
 

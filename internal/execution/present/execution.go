@@ -19,18 +19,23 @@ import (
 
 // Execution returns the record of an execution (contract 2.1).
 func Execution(row db.ExecutionGetRow) api.ComponentExecution {
-	return api.ComponentExecution{
-		ID:         row.ID,
-		Module:     row.Module,
-		Status:     row.Status,
-		Completed:  row.Status.Completed(),
-		Output:     row.Output,
-		Error:      row.Error,
-		TotalUsage: row.Usage,
-		Callback:   executionCallback(row),
-		CreatedAt:  timestamp.Of(row.CreatedAt),
-		UpdatedAt:  timestamp.Of(row.UpdatedAt),
+	e := api.ComponentExecution{
+		ID:           row.ID,
+		Module:       row.Module,
+		Status:       row.Status,
+		Completed:    row.Status.Completed(),
+		Output:       row.Output,
+		Error:        row.Error,
+		TotalUsage:   row.Usage,
+		Callback:     executionCallback(row),
+		AttemptCount: new(int32(row.Attempt)),
+		CreatedAt:    timestamp.Of(row.CreatedAt),
+		UpdatedAt:    timestamp.Of(row.UpdatedAt),
 	}
+	if row.Attempt > 0 && !row.Continuing { // otherwise an attempt waits, and has started
+		e.NextAttemptAt = timestamp.OfPointer(row.NotBefore)
+	}
+	return e
 }
 
 // executionCallback returns the callback object (contract 2.2). If the execution has no callback,

@@ -13,6 +13,9 @@ type Path struct {
 	Named    bool     // Root is a name of the language, and not the ID of a component
 	Segments []string // the names and indexes after it
 	From, To int      // its place in the expression, in bytes
+
+	// Tolerated reports whether the expression has a value without the path. Package expression sets it.
+	Tolerated bool
 }
 
 // String returns the path in dotted form.

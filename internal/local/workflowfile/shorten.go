@@ -68,6 +68,7 @@ func shorten(root *yaml.Node) bool {
 	shortenEdges(root, short)
 	shortenConnections(root)
 	for _, one := range byID {
+		shortenDurations(one)
 		inOrder(one, componentOrder)
 	}
 	set(root, "components", short)

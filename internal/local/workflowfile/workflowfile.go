@@ -50,6 +50,9 @@ func read(root *yaml.Node) (File, error) {
 	if err := expand(root); err != nil {
 		return File{}, err
 	}
+	if err := expandDurations(root); err != nil {
+		return File{}, err
+	}
 	raw, err := strictjson.Encode(plain{root})
 	return File{JSON: raw, root: root}, err
 }
@@ -61,29 +64,37 @@ func (f File) Same(raw []byte) bool { return equal(f.JSON, raw) }
 // Line returns the line of the file that a JSON pointer into the API's form refers to. It returns
 // the line of the closest parent if the file has no such value, and 0 if it has no parent either.
 func (f File) Line(pointer string) (line int) {
+	line, _ = f.Place(pointer)
+	return line
+}
+
+// Place returns the line and the column that a JSON pointer into the API's form refers to, as Line does.
+// The column is 0 if it is unknown.
+func (f File) Place(pointer string) (line, column int) {
 	node := f.root
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		var next *yaml.Node
+		var next, at *yaml.Node
 		switch {
 		case node == nil:
 		case node.Kind == yaml.MappingNode:
 			for i := 0; i < len(node.Content); i += 2 {
 				if node.Content[i].Value == part {
-					line, next = node.Content[i].Line, node.Content[i+1]
+					at, next = node.Content[i], node.Content[i+1]
 				}
 			}
 		case node.Kind == yaml.SequenceNode:
 			if index, err := strconv.Atoi(part); err == nil && index >= 0 && index < len(node.Content) {
 				next = node.Content[index]
-				line = next.Line
+				at = next
 			}
 		}
 		if node = next; node == nil {
 			break
 		}
+		line, column = at.Line, at.Column
 	}
-	return line
+	return line, column
 }
 
 // Write returns the YAML file of a workflow in the API's form. IDs of edges and connections are kept

@@ -73,20 +73,18 @@ var places = map[string]place{
 	"internal/kit/strictjson": {level: 1, inside: []string{"internal/kit/fault"}, why: "strict decoding of JSON"},
 	"internal/kit/content":    {level: 1, outside: []string{"golang.org/x/net/html/charset", "golang.org/x/text/"}, why: "what a Content-Type says about a body"},
 	"internal/kit/cron":       {level: 1, why: "cron expressions and their times; no clock"},
+	"internal/kit/calendar":   {level: 1, inside: []string{"internal/kit/timestamp"}, why: "times in time zones, and durations as text; no clock"},
+	"internal/kit/encoding":   {level: 0, why: "bytes as text: hexadecimal digits, base64 and base58"},
+	"internal/kit/digest":     {level: 0, outside: []string{"golang.org/x/crypto"}, why: "hashes and message codes by name"},
 	"internal/kit/jsonschema": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{schema}, why: "parsing, compiling and explaining JSON schemas"},
 	"internal/kit/spelling":   {level: 1, why: "the nearest name, to suggest it"},
+	"internal/kit/retry":      {level: 1, inside: []string{"internal/kit/fault"}, why: "when a failed call is tried again; pure"},
 	"internal/kit/reference":  {level: 1, why: "references in strings, and the paths in them"},
 	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, why: "references to variables in strings"},
 
-	"gen": {level: 1, why: "only a test: what is generated is fresh"},
-	"gen/api": {
-		level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/timestamp", "internal/kit/fault"},
-		outside: []string{ids, "github.com/oapi-codegen/runtime", spec}, why: "wire types and routing",
-	},
-	"gen/db": {
-		level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/fault"},
-		outside: []string{ids, pgx}, why: "queries and rows",
-	},
+	"gen":     {level: 1, why: "only a test: what is generated is fresh"},
+	"gen/api": {level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/timestamp", "internal/kit/fault"}, outside: []string{ids, "github.com/oapi-codegen/runtime", spec}, why: "wire types and routing"},
+	"gen/db":  {level: 1, inside: []string{"internal/kit/status", "internal/kit/credit", "internal/kit/fault"}, outside: []string{ids, pgx}, why: "queries and rows"},
 
 	"internal/platform/clock":               {level: 0, why: "PostgreSQL's time, estimated without a query"},
 	"internal/platform/postgres/migrations": {level: 0, why: "the schema's changes, as files"},
@@ -142,15 +140,15 @@ var places = map[string]place{
 	},
 
 	"internal/component/template":   {level: 4, inside: []string{"internal/component/expression", "internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, why: "strings with references, and the values that replace these"},
-	"internal/component/graph":      {level: 5, inside: []string{"internal/component/expression", "internal/component/template", "internal/kit/envref", "internal/kit/reference", "internal/kit/spelling", "internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
-	"internal/component/expression": {level: 3, inside: []string{"internal/kit/envref", "internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
+	"internal/component/graph":      {level: 5, inside: []string{"internal/component/expression", "internal/component/template", "internal/kit/envref", "internal/kit/reference", "internal/kit/retry", "internal/kit/spelling", "internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
+	"internal/component/expression": {level: 3, inside: []string{"internal/kit/calendar", "internal/kit/digest", "internal/kit/encoding", "internal/kit/envref", "internal/kit/fault", "internal/kit/reference", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
 	"internal/component": {
 		level: 6, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref", "internal/kit/reference", "internal/kit/spelling", "internal/platform/budget"},
 		outside: []string{ids}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/component/componenttest":       {level: 7, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson", "internal/kit/uuid7"}, outside: []string{ids}, why: "tests that every module must pass", tests: true},
 	"internal/component/modules/upstream":    {level: 7, inside: []string{"internal/component", "internal/platform/egress", "internal/kit/credit"}, why: "HTTP calls of modules"},
-	"internal/component/modules/utility":     {level: 7, inside: []string{"internal/component", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules without I/O"},
+	"internal/component/modules/utility":     {level: 7, inside: []string{"internal/component", "internal/kit/calendar", "internal/kit/credit", "internal/kit/digest", "internal/kit/encoding", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules without I/O"},
 	"internal/component/modules/apicall":     {level: 8, inside: []string{"internal/component", "internal/component/graph", "internal/component/modules/upstream", "internal/component/template", "internal/kit/content", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
 	"internal/component/modules/logic":       {level: 7, inside: []string{"internal/component", "internal/kit/cron", "internal/component/expression", "internal/kit/fault", "internal/component/graph", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/reference"}, why: "control flow modules, which the engine executes by name"},
 	"internal/component/modules/evm":         {level: 8, inside: []string{"internal/component", "internal/component/modules/upstream", "internal/kit/content", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
@@ -164,8 +162,7 @@ var places = map[string]place{
 		outside: []string{ids, pgx, river, traces}, why: "delivery of callbacks; independent of how executions run",
 	},
 	"internal/execution": {
-		level:   7,
-		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/uuid7"},
+		level: 7, inside: []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 
@@ -197,7 +194,7 @@ var places = map[string]place{
 	"internal/workflow/changes":   {level: 10, inside: []string{"gen/", "internal/kit/cursor", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/notify", "internal/platform/postgres"}, outside: []string{ids}, why: "which runs and executions change; IDs and states only"},
 	"internal/workflow/hook": {
 		level:   11,
-		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "github.com/tidwall/gjson"}, why: "runs started by webhooks of other services",
 	},
 	"internal/workflow/schedule": {
@@ -239,7 +236,7 @@ var places = map[string]place{
 	"internal/local/client":       {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the API client"},
 	"internal/local/proxy":        {level: 6, inside: []string{"internal/local/client", "internal/platform/egress", "internal/web/protocol"}, why: "signs and forwards requests of this machine; prints nothing"},
 	"internal/local/pgtest":       {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
-	"internal/local/workflowfile": {level: 3, inside: []string{"internal/kit/strictjson"}, outside: []string{"github.com/oasdiff/yaml3"}, why: "workflows as files for people; independent of the API's client"},
+	"internal/local/workflowfile": {level: 3, inside: []string{"internal/kit/calendar", "internal/kit/strictjson"}, outside: []string{"github.com/oasdiff/yaml3"}, why: "workflows as files for people; independent of the API's client"},
 	"internal/local/demo":         {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
 
 	"internal/program/rotation":    {level: 12, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "re-encryption under another master key"},

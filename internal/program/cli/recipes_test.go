@@ -60,7 +60,9 @@ func TestRecipesRunOnTheRealService(t *testing.T) {
 	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8")
 	upstream := httptest.NewServer(http.HandlerFunc(recipeAPI))
 	t.Cleanup(upstream.Close)
-	run(t, environ, "", "env", "set", "API_URL", upstream.URL).check(t, 0, "", "API_URL is set")
+	for _, name := range []string{"API_URL", "DEV_CHAIN_URL", "DEV_CHAIN_KEY"} { // dev --chain sets the latter
+		run(t, environ, "", "env", "set", name, upstream.URL).check(t, 0, "", name+" is set")
+	}
 	dir, ids := t.TempDir(), map[string]string{}
 	all, err := workflowfile.Recipes()
 	if err != nil {

@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -148,4 +152,116 @@ func (c *workflowsNew) Run(s *session) error {
 		s.note("written to %s. Its comments say what to set. To run it: weft run %s", c.File, c.File)
 	}
 	return err
+}
+
+// workflowsValidate checks files without saving them. The exit code is that of a rejected request if a
+// file has faults.
+type workflowsValidate struct {
+	target
+	Files []string `arg:"" name:"file" help:"YAML or JSON files with workflows, or - for stdin."`
+}
+
+// spot is a fault or a warning, with its place in the file.
+type spot struct {
+	Line    int    `json:"line"`   // 0: unknown
+	Column  int    `json:"column"` // 0: unknown
+	Pointer string `json:"pointer"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// validated is the result for a file.
+type validated struct {
+	File     string               `json:"file"`
+	Faults   []spot               `json:"faults"`
+	Warnings []spot               `json:"warnings"`
+	Quote    *api.DefinitionQuote `json:"quote"`
+}
+
+func (c *workflowsValidate) Run(s caller) error {
+	all, failed := []validated{}, false
+	for _, path := range c.Files {
+		one, err := s.validate(path)
+		if err != nil {
+			return err
+		}
+		all, failed = append(all, one), failed || len(one.Faults) > 0
+	}
+	err := s.printAs(all, func(out io.Writer) error {
+		var text strings.Builder
+		for _, one := range all {
+			one.write(&text)
+		}
+		_, err := io.WriteString(out, text.String())
+		return err
+	})
+	if err == nil && failed {
+		err = coded{errQuiet, exitRejected}
+	}
+	return err
+}
+
+// lineOf matches the line in an error of package workflowfile.
+var lineOf = regexp.MustCompile(`\bline ([0-9]+): `)
+
+// validate checks a file. It returns an error if the file was not checked.
+func (s caller) validate(path string) (validated, error) {
+	one := validated{File: path, Faults: []spot{}, Warnings: []spot{}}
+	file, err := readWorkflow(path, s.stdin)
+	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
+		return one, err
+	}
+	if err != nil {
+		fault := spot{Code: "INVALID_FILE", Message: strings.TrimPrefix(err.Error(), path+": ")}
+		if found := lineOf.FindStringSubmatch(fault.Message); found != nil {
+			fault.Line, _ = strconv.Atoi(found[1])
+			fault.Message = strings.Replace(fault.Message, found[0], "", 1)
+		}
+		one.Faults = append(one.Faults, fault)
+		return one, nil
+	}
+	var answer api.WorkflowValidation
+	_, err = s.exchange(http.MethodPost, workflowsPath+"/validate", file.JSON, preferStrict(), &answer)
+	if problem, ok := errors.AsType[*client.Problem](err); ok && (problem.Status == http.StatusBadRequest || problem.Status == http.StatusUnprocessableEntity) && len(problem.Errors) > 0 {
+		answer.Faults, err = problem.Errors, nil // without the form of a workflow
+	}
+	for _, f := range answer.Faults {
+		one.Faults = append(one.Faults, file.spot(f.Pointer, f.Code, f.Message))
+	}
+	for _, w := range answer.Warnings {
+		one.Warnings = append(one.Warnings, file.spot(w.Pointer, w.Code, w.Message))
+	}
+	one.Quote = answer.Quote
+	return one, err
+}
+
+func (f workflowFile) spot(pointer, code, message string) spot {
+	line, column := f.Place(pointer)
+	return spot{line, column, pointer, code, message}
+}
+
+// write writes a line for each spot in the form of compilers, FILE:LINE:COLUMN: MESSAGE.
+func (v validated) write(out *strings.Builder) {
+	line := func(f spot, kind string) {
+		out.WriteString(printable(v.File))
+		for _, number := range []int{f.Line, f.Column} {
+			if number > 0 {
+				fmt.Fprintf(out, ":%d", number)
+			}
+		}
+		place := ""
+		if f.Pointer != "" {
+			place = " (" + printable(f.Pointer) + ")"
+		}
+		fmt.Fprintf(out, ": %s%s %s%s\n", kind, printable(f.Code), printable(f.Message), place)
+	}
+	for _, f := range v.Faults {
+		line(f, "")
+	}
+	for _, w := range v.Warnings {
+		line(w, "warning: ")
+	}
+	if len(v.Faults) == 0 {
+		fmt.Fprintf(out, "%s: no faults\n", printable(v.File))
+	}
 }

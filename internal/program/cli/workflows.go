@@ -32,6 +32,8 @@ type workflowsCommand struct {
 	Pull workflowsPull `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
 	Diff workflowsDiff `cmd:"" help:"Compare a file with the saved workflow."`
 
+	Validate workflowsValidate `cmd:"" help:"Check workflow files without saving them. Exit code 6 if a file has faults."`
+
 	Quote   workflowsQuote `cmd:"" help:"Print what a run of a workflow costs."`
 	Pause   oneWorkflow    `cmd:"" help:"Pause a workflow: start no runs until it is resumed."`
 	Resume  oneWorkflow    `cmd:"" help:"Resume a workflow that is paused or archived."`

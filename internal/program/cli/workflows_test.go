@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -116,8 +117,8 @@ func TestYAMLFilesArePushedByName(t *testing.T) {
 	push(file, "--yes").check(t, 2, "", "several workflows have the name Pause")
 	listed = strings.Replace(summary, "Pause", "pause", 1)
 	push(file).check(t, 0, "", "version 3  ACTIVE")
-	const body = `{"name":"Pause","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"DELAY","input":{}}],` +
-		`"sequenceEdges":[{"id":"e1","from":"start","to":"wait"}],"dataConnections":[{"id":"d1","from":{"componentId":"start","output":"ms"},"to":{"componentId":"wait","input":"ms"}}]}`
+	const body = `{"name":"Pause","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"DELAY","input":{"ms":"{{start.ms}}"}}],` +
+		`"sequenceEdges":[{"id":"e1","from":"start","to":"wait"}]}`
 	const all = "GET /v1/sdk/workflows?limit=100"
 	const export = "GET /v1/sdk/workflow-exports/" + workflowID
 	want := []string{all, export, all, export, "PUT /v1/sdk/workflows/" + workflowID + " " + body, "POST /v1/sdk/workflows " + body, all, all, "POST /v1/sdk/workflows " + body}
@@ -139,8 +140,8 @@ func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 	})
 	file := writeYAML(t, workflowYAML)
 	run(t, s.environ(), "", "workflows", "push", file, "--new").check(t, 6, "", file+":7: /components/1/input/ms: is unknown")
-	faults = append(faults, `{"code":"C","message":"is missing","pointer":"/dataConnections/0/from/output"}`)
-	run(t, s.environ(), "", "workflows", "run", file).check(t, 6, "", file+":7: /dataConnections/0/from/output: is missing")
+	faults = append(faults, `{"code":"C","message":"is wrong","pointer":"/components/1/module"}`)
+	run(t, s.environ(), "", "workflows", "run", file).check(t, 6, "", file+":6: /components/1/module: is wrong")
 	run(t, s.environ(), "", "workflows", "push", writeYAML(t, "name: x\nname: y\n")).check(t, 2, "", `pause.yaml: line 2: the key "name" occurs twice`)
 }
 
@@ -208,4 +209,44 @@ func TestUnchangedFileMakesNoVersion(t *testing.T) {
 			t.Errorf("sent %s", sent)
 		}
 	}
+}
+
+func TestValidateNamesThePlacesInAllFiles(t *testing.T) {
+	t.Parallel()
+	var s *service
+	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		seen := s.seen()
+		switch last := seen[len(seen)-1]; {
+		case strings.Contains(last, `"Pause"`):
+			fmt.Fprint(w, `{"faults":[{"code":"UNKNOWN_INPUT","message":"is unknown","pointer":"/components/1/input/ms"}],"warnings":[],"quote":null}`)
+		case strings.Contains(last, `"malformed"`):
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"code":"INVALID_INPUT","detail":"/components: is required","status":400,"errors":[{"code":"INVALID_INPUT","message":"is required","pointer":"/components"}]}`)
+		default:
+			fmt.Fprint(w, `{"faults":[],"warnings":[{"code":"VARIABLE_NOT_FOUND","message":"is missing","pointer":"/components/0/input"}],"quote":{"minimumCredits":0,"maximumCredits":1,"unknownBounds":[]}}`)
+		}
+	})
+	wrong, twice, malformed := writeYAML(t, workflowYAML), writeYAML(t, "name: x\nname: y\n"), writeYAML(t, "name: malformed\n")
+	right := writeYAML(t, "name: right\ncomponents:\n  a:\n    module: HASH\n    input: {data: '{{env.X}}'}\n")
+	want := wrong + ":7:13: UNKNOWN_INPUT is unknown (/components/1/input/ms)\n" +
+		twice + `:2: INVALID_FILE the key "name" occurs twice` + "\n" +
+		malformed + ": INVALID_INPUT is required (/components)\n" +
+		right + ":5:5: warning: VARIABLE_NOT_FOUND is missing (/components/0/input)\n" + right + ": no faults\n"
+	if got := run(t, s.environ(), "", "workflows", "validate", wrong, twice, malformed, right); got.code != 6 || got.stdout != want || got.stderr != "" {
+		t.Errorf("code %d, stderr %q\ngot  %s\nwant %s", got.code, got.stderr, got.stdout, want)
+	}
+	run(t, s.environ(), "", "workflows", "validate", right).check(t, 0, "no faults", "")
+	got := run(t, s.environ(), "", "workflows", "validate", wrong, right, "-o", "json")
+	var all []struct {
+		File             string
+		Faults, Warnings []struct {
+			Line, Column           int
+			Pointer, Code, Message string
+		}
+		Quote *struct{ MinimumCredits, MaximumCredits float64 }
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &all); err != nil || got.code != 6 || len(all) != 2 || all[0].Quote != nil || all[1].Quote == nil || all[0].Faults[0].Line != 7 || all[0].Faults[0].Column != 13 || all[1].Warnings[0].Code != "VARIABLE_NOT_FOUND" || len(all[1].Faults) != 0 {
+		t.Errorf("code %d, %v: %s", got.code, err, got.stdout)
+	}
+	run(t, s.environ(), "", "workflows", "validate", filepath.Join(t.TempDir(), "none.yaml")).check(t, 2, "", "no such file")
 }

@@ -52,15 +52,19 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		Config:      body.Config,
 		Strict:      call.strict,
 		Attempts:    max(1, int(value(body.Attempts))),
+		Retry:       body.Retry,
 		Idempotency: call.idempotency(),
 		Traceparent: telemetry.Traceparent(ctx),
 		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
 	}
 	var faults error
+	if body.Retry != nil && body.Attempts != nil {
+		faults = fault.InvalidAt("/retry", "cannot be combined with attempts: retry limits the attempts by time, or by its maxAttempts")
+	}
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())
 		if err != nil {
-			faults = fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
+			faults = contract.Together(faults, fault.InvalidAt("/maxCredits", "must have at most 6 decimals"))
 		}
 		params.MaxCredits = &most
 	}

@@ -105,6 +105,7 @@ func (r response) VisitGetOpenapiYamlResponse(w http.ResponseWriter) error      
 func (r response) VisitGetOpenapi30JSONResponse(w http.ResponseWriter) error         { return r(w) }
 func (r response) VisitStreamComponentExecutionResponse(w http.ResponseWriter) error { return r(w) }
 func (r response) VisitCreateWorkflowResponse(w http.ResponseWriter) error           { return r(w) }
+func (r response) VisitValidateWorkflowResponse(w http.ResponseWriter) error         { return r(w) }
 func (r response) VisitReplaceWorkflowResponse(w http.ResponseWriter) error          { return r(w) }
 func (r response) VisitArchiveWorkflowResponse(w http.ResponseWriter) error          { return r(w) }
 func (r response) VisitGetWorkflowResponse(w http.ResponseWriter) error              { return r(w) }

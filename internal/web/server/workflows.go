@@ -25,6 +25,31 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 	return versionResponse(made.Version, made).replayed(replayed), err
 }
 
+// ValidateWorkflow checks a workflow and saves nothing.
+func (s *Server) ValidateWorkflow(ctx context.Context, request api.ValidateWorkflowRequestObject) (api.ValidateWorkflowResponseObject, error) {
+	call, body := callOf(ctx), request.Body
+	checked, err := s.Workflows.Validate(ctx, call.principal.WorkspaceID, workflow.Draft{
+		Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
+		Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
+		Strict: call.strict, Unknown: call.unknown,
+	})
+	if err != nil {
+		return nil, err
+	}
+	result := api.WorkflowValidation{Faults: []api.ProblemDetail{}, Warnings: checked.Warnings}
+	for _, d := range checked.Faults {
+		result.Faults = append(result.Faults, api.ProblemDetail{Code: d.Code, Message: d.Message, Pointer: d.Pointer})
+	}
+	if checked.Plan != nil {
+		quote, err := s.Runs.QuotePlan(ctx, call.principal.WorkspaceID, checked.Plan, call.principal)
+		if err != nil {
+			return nil, err
+		}
+		result.Quote = &quote
+	}
+	return jsonResponse(result), nil
+}
+
 // ListWorkflows returns one page of the workspace's workflows.
 func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsRequestObject) (api.ListWorkflowsResponseObject, error) {
 	page, err := s.Workflows.List(ctx, callOf(ctx).principal.WorkspaceID, workflow.ListParams{

@@ -43,7 +43,7 @@ func (a *Advance) setResult(t *Stage, entry *component.Entry, more credit.Amount
 	}
 	failure, failed := errors.AsType[*component.Error](r.Err)
 	switch {
-	case failed && failure.Retryable && t.Component.Attempts > 1:
+	case failed && failure.Retryable && (t.Component.Attempts > 1 || t.Component.Retry != nil):
 		return false
 	case failed:
 		t.failed(failure)

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -30,7 +31,8 @@ type values struct {
 	a       *Advance
 	found   map[string]json.RawMessage // by reference; nil: missing
 	decoded map[string]any
-	// neutral replaces what differs in every run by its name, so that a rerun has the same values.
+	// neutral replaces what differs in every run by its name, and times by one time,
+	// so that a rerun has the same values.
 	neutral bool
 }
 
@@ -71,7 +73,9 @@ func (v *values) named(p reference.Path) (value any, exists bool) {
 	case p.Root == reference.Env:
 		value, exists := v.a.Variables.Values[p.Segments[0]]
 		return value, exists
-	case v.neutral && (p.Root == reference.Now || slices.Contains([]string{"id", "url", "startedAt", "trigger", "rerunOf"}, p.Segments[0])):
+	case v.neutral && (p.Root == reference.Now || p.Segments[0] == "startedAt"):
+		return timestamp.Of(time.Unix(0, 0)).String(), true // a time, with which expressions calculate
+	case v.neutral && slices.Contains([]string{"id", "url", "trigger", "rerunOf"}, p.Segments[0]):
 		return p.String(), true
 	case p.Root == reference.Now:
 		return timestamp.Of(v.a.At).String(), true

@@ -76,6 +76,7 @@ type Execution struct {
 	Input     json.RawMessage
 	Config    json.RawMessage
 	Attempts  int
+	Retry     json.RawMessage // a policy, instead of Attempts; nil: none
 	Timeout   time.Duration
 	Reserve   credit.Amount // credits that the run reserves for it
 	Secrets   []string
@@ -250,7 +251,7 @@ func (a *Advance) execute(t *Stage, reserve credit.Amount) error {
 		return err
 	}
 	t.Execution = &Execution{
-		ID: executionID, EffectKey: effectKey, Input: t.call.Input, Config: t.call.Config, Attempts: t.Component.Attempts,
+		ID: executionID, EffectKey: effectKey, Input: t.call.Input, Config: t.call.Config, Attempts: t.Component.Attempts, Retry: t.Component.Retry,
 		Timeout: time.Duration(t.Component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: t.call.Secrets,
 	}
 	return nil

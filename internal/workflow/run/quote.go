@@ -31,14 +31,30 @@ func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID, 
 	if err != nil {
 		return api.RunQuote{}, err
 	}
-	quoted := api.RunQuote{WorkflowID: workflowID, WorkflowVersion: loaded.Version, MinimumCredits: q.least, UnknownBounds: []api.UnknownBound{}}
+	bounds, most := s.bounds(q)
+	return api.RunQuote{WorkflowID: workflowID, WorkflowVersion: loaded.Version, MinimumCredits: q.least, MaximumCredits: most, UnknownBounds: bounds}, nil
+}
+
+// QuotePlan is Quote for a workflow that is not saved.
+func (s *Service) QuotePlan(ctx context.Context, workspaceID uuid.UUID, plan *graph.Plan, access Access) (api.DefinitionQuote, error) {
+	q, err := s.estimator(ctx, workspaceID, access).quote(versionKey{}, plan)
+	if err != nil {
+		return api.DefinitionQuote{}, err
+	}
+	bounds, most := s.bounds(q)
+	return api.DefinitionQuote{MinimumCredits: q.least, MaximumCredits: most, UnknownBounds: bounds}, nil
+}
+
+// bounds returns the components whose cost has no known bound, or else the maximum.
+func (s *Service) bounds(q *quote) (unknown []api.UnknownBound, most *credit.Amount) {
+	unknown = []api.UnknownBound{}
 	for _, u := range q.unknown {
-		quoted.UnknownBounds = append(quoted.UnknownBounds, api.UnknownBound{ComponentID: u.componentID, Reason: u.reason})
+		unknown = append(unknown, api.UnknownBound{ComponentID: u.componentID, Reason: u.reason})
 	}
-	if len(q.unknown) == 0 {
-		quoted.MaximumCredits = new(min(credit.Amount(q.most.Charge), s.ceiling()) + storage.AtMost(q.most.Stages).Fee())
+	if len(unknown) == 0 {
+		most = new(min(credit.Amount(q.most.Charge), s.ceiling()) + storage.AtMost(q.most.Stages).Fee())
 	}
-	return quoted, nil
+	return unknown, most
 }
 
 // maxEstimated limits the workflow versions that one quote reads. If there are more, the cost of

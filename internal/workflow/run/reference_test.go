@@ -318,13 +318,47 @@ func TestRerunWithRunIDSendsTheSameKey(t *testing.T) {
 		return component.Result{Output: json.RawMessage(`{}`)}, nil
 	}))
 	n := b.start(t, options{slots: 4, sweep: time.Second})
-	id := n.draw(t, `[{"id":"start","module":"ON_API_CALLED"},{"id":"send","module":"KEYED","input":{"run":"{{ run.id }} at {{ now() }}","n":"{{start.n}}"}}]`, `[{"id":"1","from":"start","to":"send"}]`, "")
+	id := n.draw(t, `[{"id":"start","module":"ON_API_CALLED"},{"id":"send","module":"KEYED","input":{"run":"{{ run.id }} at {{ now() }}","n":"{{start.n}}","due":"{{ plus(now(), 1, 'day') }} {{ date(run.startedAt) }}"}}]`, `[{"id":"1","from":"start","to":"send"}]`, "")
 	first, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"n":1}`)}))
 	send := stages["send@[]"]
 	n.rerun(t, first, &send)
 	n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{"n":1}`)}))
 	if len(keys) != 3 || keys[0] != keys[1] || keys[0] == keys[2] {
 		t.Errorf("the keys are %v", keys)
+	}
+}
+
+// now() is one time for a component: in all of its strings, in each of its attempts, and for whatever reads
+// its output later.
+func TestNowIsOneTimeForAComponent(t *testing.T) {
+	t.Parallel()
+	var inputs []string
+	b := newBench(t, workflowtest.Made("BUSY", 0, workflowtest.Anything, func(_ context.Context, call component.Call) (component.Result, error) {
+		if inputs = append(inputs, string(call.Input)); len(inputs) < 3 {
+			return component.Result{}, &component.Error{Code: component.CodeUpstream, Message: "busy", Retryable: true}
+		}
+		return component.Result{Output: json.RawMessage(`{}`)}, nil
+	}), workflowtest.WithoutEffect(workflowtest.Made("ECHO", 0, workflowtest.Anything, func(_ context.Context, call component.Call) (component.Result, error) {
+		return component.Result{Output: call.Input}, nil
+	})))
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	id := n.draw(t, `[{"id":"start","module":"ON_API_CALLED"},{"id":"echo","module":"ECHO","input":{"at":"{{ now() }}"}},
+		{"id":"send","module":"BUSY","attempts":3,"input":{"a":"{{ now() }}","b":"{{ now() + duration('1h') - duration('60m') }}","echoed":"{{ echo.at }}","later":"{{ now() >= echo.at }}"}},
+		{"id":"answer","module":"RESPOND","input":{"echoed":"{{ echo.at }}","recent":"{{ now() - date(echo.at) < duration('1d') and echo.at >= run.startedAt }}"}}]`,
+		`[{"id":"1","from":"start","to":"echo"},{"id":"2","from":"echo","to":"send"},{"id":"3","from":"send","to":"answer"}]`, "")
+	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, Input: json.RawMessage(`{}`)}))
+	var sent struct {
+		A, B, Echoed string
+		Later        bool
+	}
+	if len(inputs) != 3 || inputs[0] != inputs[1] || inputs[1] != inputs[2] {
+		t.Fatalf("the attempts got %v", inputs)
+	}
+	if err := json.Unmarshal([]byte(inputs[0]), &sent); err != nil || sent.A != sent.B || !sent.Later {
+		t.Errorf("%s, %v", inputs[0], err)
+	}
+	if want := fmt.Sprintf(`{"echoed":%q,"recent":true}`, sent.Echoed); string(got.Output) != want {
+		t.Errorf("got %s, want %s", got.Output, want)
 	}
 }
 

@@ -115,6 +115,12 @@ func (*apiCall) RepeatFor(call component.Call) component.Repeat {
 	return component.RepeatUnsafe
 }
 
+// Keyed reports whether a POST or PATCH has an Idempotency-Key of the caller.
+func (a *apiCall) Keyed(call component.Call) bool {
+	config, err := component.Decode[config](call.Config)
+	return err == nil && changes(config.Method) && a.RepeatFor(call) == component.RepeatIdempotent
+}
+
 type config struct {
 	APIURL        string            `json:"apiUrl"`
 	Method        string            `json:"method"`

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/componenttest"
+	"github.com/weft-automation/weft/internal/kit/encoding"
 )
 
 // published are test vectors from the documents that define the encodings.
@@ -65,7 +66,7 @@ func TestEncodeErrorNamesField(t *testing.T) {
 	refuses(t, bench, "ENCODE", `{"data":"a","from":"plainHex","to":"hex"}`, "/input/from", "must be one of", `"plainHex"`)
 	refuses(t, bench, "ENCODE", `{"data":"0xff","from":"hex","to":"utf8"}`, "utf8", "to requests", "not valid UTF-8")
 	refuses(t, bench, "ENCODE", `{"data":"0x6100","from":"hex","to":"utf8"}`, "to requests", "U+0000")
-	refuses(t, bench, "ENCODE", object(t, "data", strings.Repeat("a", maxBase58+1), "to", "base58"), "base58", "4096 bytes")
+	refuses(t, bench, "ENCODE", object(t, "data", strings.Repeat("a", encoding.MaxBase58+1), "to", "base58"), "base58", "4096 bytes")
 }
 
 // Encoding is fast for any input: base58, which takes quadratic time, has a maximum length.
@@ -79,8 +80,8 @@ func TestEncodeIsBounded(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", to, len(output), failed)
 		}
 	}
-	gives(t, bench, "ENCODE", object(t, "data", strings.Repeat("00", maxBase58), "from", "hex", "to", "base58"), object(t, "result", strings.Repeat("1", maxBase58)))
-	if output, failed := bounded(t, bench, "ENCODE", object(t, "data", strings.Repeat("ff", maxBase58), "from", "hex", "to", "base58")); failed != nil {
+	gives(t, bench, "ENCODE", object(t, "data", strings.Repeat("00", encoding.MaxBase58), "from", "hex", "to", "base58"), object(t, "result", strings.Repeat("1", encoding.MaxBase58)))
+	if output, failed := bounded(t, bench, "ENCODE", object(t, "data", strings.Repeat("ff", encoding.MaxBase58), "from", "hex", "to", "base58")); failed != nil {
 		t.Errorf("%d bytes, %v", len(output), failed)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines without a time zone database
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/calendar"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
@@ -42,7 +42,7 @@ func (formatDate) Describe() component.Descriptor {
 func (formatDate) Formats() map[string]func(string) error {
 	return map[string]func(string) error{
 		"timestamp":   func(text string) error { _, err := parseTimestamp(text, time.Millisecond); return err },
-		"time-zone":   func(text string) error { _, err := zoneOf(text); return err },
+		"time-zone":   func(text string) error { _, err := calendar.Zone(text); return err },
 		"date-format": func(text string) error { _, err := formatTime(text, time.Unix(0, 0)); return err },
 	}
 }
@@ -66,14 +66,14 @@ func (formatDate) Run(_ context.Context, call component.Call) (component.Result,
 	}
 	zone := time.UTC
 	if input.TimeZone != nil {
-		if zone, err = zoneOf(*input.TimeZone); err != nil {
+		if zone, err = calendar.Zone(*input.TimeZone); err != nil {
 			return component.Result{}, component.Permanent(component.CodeInvalidInput, "timeZone: %s", err)
 		}
 	}
 	at = at.In(zone)
 	switch {
-	case fourDigits(at):
-	case !fourDigits(at.UTC()):
+	case calendar.FourDigits(at):
+	case !calendar.FourDigits(at.UTC()):
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "timestamp: %s", errYear)
 	default:
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "timeZone: in this time zone the time is in the year %d; expected a time in the years 0 to 9999", at.Year())
@@ -89,13 +89,9 @@ func (formatDate) Run(_ context.Context, call component.Call) (component.Result,
 	return component.Encode(map[string]any{"formatted": formatted, "unixSeconds": at.Unix(), "unixMilliseconds": at.UnixMilli()})
 }
 
-// fourDigits reports whether the year has four digits.
-func fourDigits(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
-
 var (
 	errTimestamp = errors.New("expected a time in RFC 3339 format, such as 2026-12-24T18:00:00Z, or a Unix time in decimal digits")
 	errYear      = errors.New("expected a time in the years 0 to 9999; for a Unix time, check the unit")
-	errZone      = errors.New("expected the IANA name of a time zone, such as Europe/Berlin")
 )
 
 // readTimestamp parses a timestamp from a JSON number or string.
@@ -141,70 +137,11 @@ func unixTime(count int64, unit time.Duration) (time.Time, error) {
 	return time.Unix(count, 0), nil
 }
 
-// zoneOf returns the time zone with an IANA name.
-func zoneOf(name string) (*time.Location, error) {
-	if name == "" || name == "Local" { // package time accepts them as UTC and the local zone, but they are not IANA names
-		return nil, errZone
-	}
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, errZone
-	}
-	return zone, nil
-}
-
-// layouts maps strftime conversions to layouts of package time.
-var layouts = map[string]string{
-	"Y": "2006", "y": "06", "m": "01", "B": "January", "b": "Jan", "d": "02", "e": "_2", "j": "002", "A": "Monday", "a": "Mon", "F": "2006-01-02",
-	"H": "15", "I": "03", "p": "PM", "M": "04", "S": "05", "T": "15:04:05", "R": "15:04", "z": "-0700", ":z": "-07:00", "Z": "MST",
-}
-
-// formatTime formats a time with strftime conversions. The error for an unknown conversion has its
-// position.
+// formatTime formats a time with strftime conversions.
 func formatTime(format string, at time.Time) (string, error) {
-	var out strings.Builder
-	for rest := format; rest != ""; {
-		text, after, found := strings.Cut(rest, "%")
-		out.WriteString(text)
-		if !found {
-			break
-		}
-		name := after[:min(1, len(after))]
-		if strings.HasPrefix(after, ":z") {
-			name = ":z"
-		}
-		if layout, known := layouts[name]; known {
-			out.WriteString(at.Format(layout))
-		} else if written, known := conversion(name, at); known {
-			out.WriteString(written)
-		} else {
-			place := len([]rune(format[:len(format)-len(after)]))
-			return "", fmt.Errorf("unknown conversion after the percent sign at position %d. Use one of the conversions in the field's description, or %%%% for a percent sign", place)
-		}
-		rest = after[len(name):]
+	formatted, err := calendar.Format(format, at)
+	if err != nil {
+		return "", fmt.Errorf("%w. Use one of the conversions in the field's description, or %%%% for a percent sign", err)
 	}
-	return out.String(), nil
-}
-
-// conversion formats a conversion that has no layout in package time. It returns false for unknown
-// conversions.
-func conversion(name string, at time.Time) (string, bool) {
-	year, week := at.ISOWeek()
-	switch name {
-	case "u":
-		return strconv.Itoa((int(at.Weekday())+6)%7 + 1), true
-	case "w":
-		return strconv.Itoa(int(at.Weekday())), true
-	case "G":
-		return fmt.Sprintf("%04d", year), true
-	case "V":
-		return fmt.Sprintf("%02d", week), true
-	case "L":
-		return fmt.Sprintf("%03d", at.Nanosecond()/int(time.Millisecond)), true
-	case "s":
-		return strconv.FormatInt(at.Unix(), 10), true
-	case "%":
-		return "%", true
-	}
-	return "", false
+	return formatted, nil
 }

@@ -1,16 +1,12 @@
 package utility
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/sha512"
 	"encoding/hex"
 
-	"golang.org/x/crypto/blake2b"
-	"golang.org/x/crypto/ripemd160" //lint:ignore SA1019 offered to callers for Bitcoin addresses, never used as a protection here
-	"golang.org/x/crypto/sha3"
-
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/digest"
 )
 
 type hash struct{}
@@ -41,32 +37,9 @@ func (hash) Run(_ context.Context, call component.Call) (component.Result, error
 	if err != nil {
 		return component.Result{}, err
 	}
-	sum, err := digest(input.Algorithm, data)
-	if err != nil {
-		return component.Result{}, err
+	sum, known := digest.Hash(cmp.Or(input.Algorithm, "sha256"), data)
+	if !known {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "algorithm must be "+digest.HashAlgorithms)
 	}
 	return component.Encode(map[string]string{"digest": "0x" + hex.EncodeToString(sum)})
-}
-
-func digest(algorithm string, data []byte) ([]byte, error) {
-	switch algorithm {
-	case "", "sha256":
-		sum := sha256.Sum256(data)
-		return sum[:], nil
-	case "sha512":
-		sum := sha512.Sum512(data)
-		return sum[:], nil
-	case "keccak256":
-		h := sha3.NewLegacyKeccak256()
-		h.Write(data)
-		return h.Sum(nil), nil
-	case "blake2b":
-		sum := blake2b.Sum512(data)
-		return sum[:], nil
-	case "ripemd160":
-		h := ripemd160.New()
-		h.Write(data)
-		return h.Sum(nil), nil
-	}
-	return nil, component.Permanent(component.CodeInvalidInput, "algorithm must be sha256, sha512, keccak256, blake2b or ripemd160")
 }

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	stdhmac "crypto/hmac"
-	"crypto/sha1" //nolint:gosec // some services still sign with it
-	"crypto/sha256"
-	"crypto/sha512"
-	stdhash "hash"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/digest"
 )
 
 type hmac struct{}
@@ -36,8 +33,6 @@ func (hmac) Describe() component.Descriptor {
 	}.Descriptor()
 }
 
-var macHashes = map[string]func() stdhash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New}
-
 func (hmac) Run(_ context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
 		Algorithm, Key, KeyEncoding, Data, Encoding, MacEncoding string
@@ -45,10 +40,6 @@ func (hmac) Run(_ context.Context, call component.Call) (component.Result, error
 	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
-	}
-	algorithm, known := macHashes[cmp.Or(input.Algorithm, "sha256")]
-	if !known {
-		return component.Result{}, component.Permanent(component.CodeInvalidInput, "algorithm must be sha256, sha384, sha512 or sha1")
 	}
 	key, err := decodeText("key", input.Key, "keyEncoding", input.KeyEncoding)
 	if err != nil {
@@ -61,9 +52,10 @@ func (hmac) Run(_ context.Context, call component.Call) (component.Result, error
 	if err != nil {
 		return component.Result{}, err
 	}
-	mac := stdhmac.New(algorithm, key)
-	mac.Write(data)
-	sum := mac.Sum(nil)
+	sum, known := digest.MAC(cmp.Or(input.Algorithm, "sha256"), key, data)
+	if !known {
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "algorithm must be "+digest.MACAlgorithms)
+	}
 
 	form := cmp.Or(input.MacEncoding, "hex")
 	output := map[string]any{}

@@ -1,3 +1,0 @@
--- expand
--- Placeholder for a migration of another branch.
-SELECT 1;

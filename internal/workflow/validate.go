@@ -1,0 +1,165 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/component/template"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/reference"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// Checked is the result of Validate.
+type Checked struct {
+	Plan     *graph.Plan // nil if there are faults
+	Faults   []fault.Detail
+	Warnings []api.WorkflowWarning
+}
+
+// Validate checks a draft as Create does, and saves nothing.
+func (s *Service) Validate(ctx context.Context, workspaceID uuid.UUID, draft Draft) (Checked, error) {
+	saved, err := s.checkDraft(draft, nil)
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.InvalidInput {
+		details := failure.Details
+		if len(details) == 0 {
+			details = []fault.Detail{{Code: string(failure.Code), Message: failure.Message}}
+		}
+		return Checked{Faults: details, Warnings: []api.WorkflowWarning{}}, nil
+	}
+	if err != nil {
+		return Checked{}, err
+	}
+	d, err := draft.parse()
+	if err != nil {
+		return Checked{}, err
+	}
+	absent, err := s.absent(ctx, s.db, workspaceID, d)
+	if err != nil {
+		return Checked{}, err
+	}
+	plan, _, err := compile(d, s.modules)
+	return Checked{Plan: plan, Warnings: append(saved.warnings, absent...)}, err
+}
+
+// withAbsent returns the warnings about a definition that is saved.
+func (s *Service) withAbsent(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, saved stored) ([]api.WorkflowWarning, error) {
+	var d definition
+	if err := json.Unmarshal(saved.shown, &d); err != nil {
+		return nil, fmt.Errorf("decode a definition: %w", err)
+	}
+	absent, err := s.absent(ctx, conn, workspaceID, d)
+	return append(saved.warnings, absent...), err
+}
+
+// Codes of warnings about what a workflow needs and the workspace lacks. They never change.
+const (
+	warnVariable = "VARIABLE_NOT_FOUND"
+	warnWorkflow = "WORKFLOW_NOT_FOUND"
+)
+
+// absent returns warnings about variables and workflows that components name and that do not exist.
+func (s *Service) absent(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, d definition) (warnings []api.WorkflowWarning, err error) {
+	variables, err := s.absentVariables(ctx, conn, workspaceID, d)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]uuid.UUID, len(d.Components)) // of child workflows
+	for i, c := range d.Components {
+		var config struct{ WorkflowID uuid.UUID }
+		if c.Module == component.RunWorkflow && json.Unmarshal(c.Config, &config) == nil {
+			ids[i] = config.WorkflowID
+		}
+	}
+	if !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return id != uuid.Nil }) {
+		return variables, nil
+	}
+	known, err := db.New().WorkflowListNames(ctx, conn, db.WorkflowListNamesParams{WorkspaceID: workspaceID, Ids: ids})
+	if err != nil {
+		return nil, fmt.Errorf("list child workflows: %w", err)
+	}
+	for i, id := range ids {
+		if id != uuid.Nil && !slices.ContainsFunc(known, func(row db.WorkflowListNamesRow) bool { return row.ID == id }) {
+			warnings = append(warnings, api.WorkflowWarning{
+				Code: warnWorkflow, Pointer: fmt.Sprintf("/components/%d/config/workflowId", i),
+				Message: fmt.Sprintf("component %q: there is no workflow with this ID in the workspace, so the component fails", d.Components[i].ID),
+			})
+		}
+	}
+	return append(variables, warnings...), nil
+}
+
+// mention is a place at which a component names a variable.
+type mention struct{ name, pointer, component string }
+
+func (s *Service) absentVariables(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, d definition) (warnings []api.WorkflowWarning, err error) {
+	var all []mention
+	names := []string{}
+	for i, c := range d.Components {
+		for _, one := range s.mentions(i, c) {
+			all, names = append(all, one), append(names, one.name)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	rows, err := db.New().VariableListNamed(ctx, conn, db.VariableListNamedParams{WorkspaceID: workspaceID, Names: names})
+	if err != nil {
+		return nil, fmt.Errorf("list variables: %w", err)
+	}
+	for _, one := range all {
+		if !slices.ContainsFunc(rows, func(row db.VariableListNamedRow) bool { return row.Name == one.name }) {
+			warnings = append(warnings, api.WorkflowWarning{
+				Code: warnVariable, Pointer: one.pointer,
+				Message: fmt.Sprintf("component %q: the workspace has no environment variable %s, so the component fails unless you set it before a run starts", one.component, one.name),
+			})
+		}
+	}
+	return warnings, nil
+}
+
+// mentions returns the variables that a component needs. One that may be missing has a default or a question
+// mark.
+func (s *Service) mentions(at int, c api.WorkflowComponent) (all []mention) {
+	entry, known := s.modules.Lookup(c.Module)
+	for _, part := range []struct {
+		name        string
+		raw         json.RawMessage
+		expressions bool
+	}{{"input", c.Input, false}, {"config", c.Config, known && entry.Flow().Expressions != nil}} {
+		_, _ = template.Walk(fmt.Sprintf("/components/%d/%s", at, part.name), part.raw, func(pointer, text string) (any, bool, error) {
+			for _, path := range needed(text, part.expressions) {
+				if path.Root == reference.Env && len(path.Segments) == 1 {
+					all = append(all, mention{path.Segments[0], pointer, c.ID})
+				}
+			}
+			return text, true, nil
+		})
+	}
+	return slices.CompactFunc(all, func(a, b mention) bool { return a == b })
+}
+
+// needed returns the paths in a string, or in an expression, without which it has no value.
+func needed(text string, isExpression bool) (paths []reference.Path) {
+	if isExpression {
+		if !strings.Contains(text, "?") {
+			paths, _ = reference.Paths(text, reference.IsName) // the save reports errors
+		}
+		return paths
+	}
+	compiled, err := template.Compile(text, reference.IsName)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(compiled.Paths(), func(path reference.Path) bool { return path.Tolerated })
+}
