@@ -65,7 +65,7 @@ var examples = map[string]string{
 	"schedules list":   "schedules list\nschedules list --workflow fanOut",
 	"schedules create": pushNightly + "\nschedules create 'Nightly fan-out' '0 9 * * MON-FRI' --time-zone Europe/Berlin --name weekdays",
 	"schedules get":    "schedules get weekdays",
-	"schedules update": "schedules update weekdays --cron '@hourly'",
+	"schedules update": "schedules update weekdays --cron '@hourly'\nschedules update weekdays --input '{\"customer\": \"acme\"}' --previous null",
 	"schedules pause":  "schedules pause weekdays",
 	"schedules resume": "schedules resume weekdays",
 	"schedules delete": "schedules delete weekdays",

@@ -48,7 +48,7 @@ func recipeAPI(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && r.URL.Path == "/customers/new":
 		w.WriteHeader(http.StatusNotFound)
 	}
-	fmt.Fprintf(w, `{"doubled":%d,"items":["a","b","c"],"path":%q,"text":%q}`, 2*sent.N, r.URL.Path, sent.Text)
+	fmt.Fprintf(w, `{"doubled":%d,"items":["a","b","c"],"cursor":"c-3","path":%q,"text":%q}`, 2*sent.N, r.URL.Path, sent.Text)
 }
 
 var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
@@ -102,6 +102,7 @@ func TestRecipesRunOnTheRealService(t *testing.T) {
 		"for-each": {`{"items": [1, 2]}`, `"failed": 0`, 0},
 		"retry":    {`{"order": 503}`, "ORDER_FAILED", 1},
 		"child":    {`{"n": 4}`, `"doubled": 8`, 0},
+		"sync":     {`{}`, `"cursor": "c-3"`, 0},
 		"upsert":   {`{"id": "new", "name": "Ada"}`, `"created": true`, 0},
 		"user":     {`{"id": "a/b"}`, `"User a/b is unnamed."`, 0},
 	} {

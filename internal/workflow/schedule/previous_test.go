@@ -211,6 +211,49 @@ func TestPreviousIsTheResultOfTheLatestTimeThatCompleted(t *testing.T) {
 	}
 }
 
+// syncs answers with the items of a source, which a signal brings, behind those that the previous run had.
+const syncs = `[{"id":"start","module":"ON_SCHEDULE","config":{"cron":"* * * * *"}},
+	{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}},
+	{"id":"if","module":"IF","config":{"expression":"wait.payload?.fail == true"}},
+	{"id":"no","module":"FAIL","config":{"code":"NO","message":"no"}},
+	{"id":"answer","module":"RESPOND","input":{"count":"{{ len(wait.payload.items) }}","synced":"{{ wait.payload.items[int(start.previous?.output?.count ?? 0):] }}"}}]`
+
+func TestASyncHandlesEachItemOfAGrowingSourceOnce(t *testing.T) {
+	t.Parallel()
+	n := newBench(t, 0).start(t)
+	key := n.schedule(t, n.save(t, syncs, cursorEdges), schedule.Draft{})
+	for _, c := range []struct{ source, want string }{
+		{`{"items":["a","b"]}`, `"synced":["a","b"]`},
+		{`{"items":["a","b","c"],"fail":true}`, ""}, // changes nothing
+		{`{"items":["a","b","c","d"]}`, `"synced":["c","d"]`},
+		{`{"items":["a","b","c","d"]}`, `"synced":[]`},
+		{`{"items":["a","b","c","d","e"]}`, `"synced":["e"]`},
+	} {
+		if got := n.finish(t, n.begin(t, key), c.source); !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: %s, want %s", c.source, got, c.want)
+		}
+	}
+}
+
+func TestAPreviousResultThatIsSecretStaysSecret(t *testing.T) {
+	t.Parallel()
+	n := newBench(t, 0).start(t)
+	id := n.saveWith(t, uuid.Nil, `{"type":"object","properties":{"token":{"type":"string","x-secret":true}}}`)
+	key := n.schedule(t, id, schedule.Draft{Input: json.RawMessage(`{"token":"canary-0816"}`)})
+	n.finish(t, n.begin(t, key), `{}`)
+	if _, err := n.Replace(n.ctx, key, schedule.Draft{Cron: "* * * * *", Input: json.RawMessage("null")}); err != nil {
+		t.Fatal(err)
+	}
+	second := n.begin(t, key)
+	if output := n.finish(t, second, `{}`); strings.Contains(output, "canary") {
+		t.Error("the output is not sealed, although it contains a secret of the previous result")
+	}
+	record, err := n.runs.Get(n.ctx, notify.Key{WorkspaceID: n.workspace, ID: second}, anyone{})
+	if err != nil || strings.Contains(string(record.Input), "canary") || !strings.Contains(string(record.Output), "canary-0816") {
+		t.Errorf("input %s, output %s, %v", record.Input, record.Output, err)
+	}
+}
+
 func ofRun(t *testing.T, n *node, id uuid.UUID) (workflowID *uuid.UUID) {
 	t.Helper()
 	if err := n.pool.QueryRow(t.Context(), "SELECT workflow_id FROM workflow_runs WHERE id = $1", id).Scan(&workflowID); err != nil {
