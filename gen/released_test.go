@@ -55,8 +55,11 @@ func document(t *testing.T, path string) object {
 // client that obeyed it could pay twice. The response to a save always has warnings, if only an
 // empty list. The verification of a hook shows the scheme, algorithm and encoding that a client chose:
 // hooks that were made without the new values still show the old ones. A delivery to a hook with
-// respond, which no hook had before, gets the output of RESPOND instead of a DeliveryResult.
+// respond, which no hook had before, gets the output of RESPOND instead of a DeliveryResult. The keyword
+// x-null-removes is new, and so are the fields that it names.
 var agreed = []string{
+	"/info/x-keywords/x-null-removes was changed",
+	"/paths//v1/sdk/schedules/{scheduleId}/put/x-null-removes was changed",
 	"in API POST /v1/hooks/{hookId} added `#/components/schemas/DeliveryResult, subschema #2` to the response body `anyOf` list",
 	"in API POST /v1/hooks/{hookId} the response's body `type` changed from `object` to `any`",
 	"in API POST /v1/hooks/{hookId} removed the required property `",
