@@ -135,6 +135,8 @@ type input struct {
 	Headers map[string]string          `json:"headers"`
 	Query   map[string]json.RawMessage `json:"query"`
 	Body    json.RawMessage            `json:"body"`
+
+	BodyEncoding string `json:"bodyEncoding"` // base64; otherwise the body is sent as it is
 }
 
 // statuses is the value of expectStatus: statuses, classes such as 2xx, or any.
@@ -254,13 +256,13 @@ func newRequest(ctx context.Context, config config, input input, effectKey uuid.
 	if err != nil {
 		return nil, err
 	}
-	body, err := bodyOf(input.Body, header)
+	body, err := bodyOf(input, header, "weft-"+effectKey.String())
 	if err != nil {
 		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, config.Method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl or method is invalid")
+		return nil, invalid("apiUrl or method is invalid")
 	}
 	request.Header = header
 	// A server that supports the Idempotency-Key header recognizes a retry by the generated key.

@@ -2,20 +2,20 @@ package apicall
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/weft-automation/weft/internal/component"
 )
 
 // targetOf returns the URL with the query parameters added and without the fragment.
 func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error) {
 	target, err := url.Parse(apiURL)
 	if err != nil {
-		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl is not a valid URL")
+		return nil, invalid("apiUrl is not a valid URL")
 	}
 	target.Fragment, target.RawFragment = "", ""
 	values, err := valuesOf("query", query)
@@ -38,13 +38,13 @@ func valuesOf(field string, members map[string]json.RawMessage) (url.Values, err
 		items := []json.RawMessage{raw}
 		if bytes.HasPrefix(raw, []byte("[")) {
 			if err := json.Unmarshal(raw, &items); err != nil {
-				return nil, component.Permanent(component.CodeInvalidInput, "%s cannot be read", field)
+				return nil, invalid("%s cannot be read", field)
 			}
 		}
 		for _, item := range items {
 			text, ok := scalar(item)
 			if !ok {
-				return nil, component.Permanent(component.CodeInvalidInput, "%s: each value must be a string, a number, a boolean or an array of those", field)
+				return nil, invalid("%s: each value must be a string, a number, a boolean or an array of those", field)
 			}
 			if text != nil {
 				values.Add(name, *text)
@@ -74,7 +74,7 @@ func headerOf(headers map[string]string) (http.Header, error) {
 	for name, value := range headers {
 		key := http.CanonicalHeaderKey(name)
 		if _, twice := header[key]; twice {
-			return nil, component.Permanent(component.CodeInvalidInput, "headers: %s is set twice", key)
+			return nil, invalid("headers: %s is set twice", key)
 		}
 		header.Set(key, value)
 	}
@@ -87,37 +87,65 @@ func headerOf(headers map[string]string) (http.Header, error) {
 	return header, nil
 }
 
-// bodyOf encodes the body according to its type and the Content-Type header. If the header is
-// missing, bodyOf sets it.
-func bodyOf(body json.RawMessage, header http.Header) ([]byte, error) {
+// binary is the type of bytes about which nothing else is known.
+const binary = "application/octet-stream"
+
+// bodyOf encodes the body according to its encoding, its type and the Content-Type header. If the header is
+// missing, bodyOf sets it. boundary is that of forms with files, unless the header has one.
+func bodyOf(input input, header http.Header, boundary string) ([]byte, error) {
+	body := input.Body
 	if len(body) == 0 || string(body) == "null" {
 		return nil, nil
 	}
 	contentType := header.Get("Content-Type")
+	otherwise := func(value string) {
+		if contentType == "" {
+			header.Set("Content-Type", value)
+		}
+	}
+	if input.BodyEncoding == "base64" {
+		otherwise(binary)
+		return decodedOf(body)
+	}
 	if body[0] == '"' {
 		var text string
 		if err := json.Unmarshal(body, &text); err != nil {
-			return nil, component.Permanent(component.CodeInvalidInput, "body cannot be read")
+			return nil, invalid("body cannot be read")
 		}
-		if contentType == "" {
-			header.Set("Content-Type", "text/plain; charset=utf-8")
-		}
+		otherwise("text/plain; charset=utf-8")
 		return []byte(text), nil
 	}
-	media, _, _ := mime.ParseMediaType(contentType)
-	if strings.EqualFold(media, "application/x-www-form-urlencoded") {
+	media, parameters, _ := mime.ParseMediaType(contentType)
+	switch {
+	case strings.EqualFold(media, "application/x-www-form-urlencoded"):
 		return formOf(body)
+	case strings.EqualFold(media, "multipart/form-data"):
+		if parameters["boundary"] == "" {
+			header.Set("Content-Type", media+"; boundary="+boundary)
+		}
+		return multipartOf(body, cmp.Or(parameters["boundary"], boundary))
 	}
-	if contentType == "" {
-		header.Set("Content-Type", "application/json")
-	}
+	otherwise("application/json")
 	return body, nil
+}
+
+// decodedOf returns the bytes of a body in base64. Line ends in it are ignored.
+func decodedOf(body json.RawMessage) ([]byte, error) {
+	var text string
+	if err := json.Unmarshal(body, &text); err != nil {
+		return nil, invalid("body must be a string if bodyEncoding is base64")
+	}
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, invalid("body is not standard base64 with padding, which bodyEncoding says")
+	}
+	return decoded, nil
 }
 
 func formOf(body json.RawMessage) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
-		return nil, component.Permanent(component.CodeInvalidInput, "body must be an object to be sent as a form")
+		return nil, invalid("body must be an object to be sent as a form")
 	}
 	values, err := valuesOf("body", members)
 	return []byte(values.Encode()), err

@@ -18,6 +18,8 @@ import (
 func FuzzRequest(f *testing.F) {
 	f.Add("https://example.com/a?b=c#d", "POST", `{"headers":{"Accept":"*/*"},"query":{"q":["a",1,null]},"body":{"a":[1]}}`)
 	f.Add("http://127.0.0.1:8080", "GET", `{"headers":{"Content-Type":"application/x-www-form-urlencoded"},"body":{"a":"b&c","d":[true]}}`)
+	f.Add("https://example.com", "PUT", `{"headers":{"Content-Type":"multipart/form-data"},"body":{"a":[1,null],"f":{"base64":"AA==","filename":"\"","contentType":"a/b"}}}`)
+	f.Add("https://example.com", "PUT", `{"body":"AA==","bodyEncoding":"base64"}`)
 	f.Add("https://example.com/%2e%2e/?", "PATCH", `{"headers":{"a":"1","A":"2"}}`)
 	f.Add("https://[::1]/\x7f", "DELETE", `{"headers":null,"query":{"":""},"body":"text"}`)
 	f.Fuzz(func(t *testing.T, address, method, given string) {
