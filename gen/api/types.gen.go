@@ -3804,7 +3804,7 @@ type Schedule struct {
 	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
 	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no ON_SCHEDULE; `workflow_invalid`, the
 	// workflow does not match the components of this deployment any more; `input_invalid`, the workflow's current
-	// version does not accept the `input` of the schedule; `insufficient_credits`;
+	// version does not accept the schedule's input; `insufficient_credits`;
 	// `workspace_suspended`, the operator has suspended the workspace; `restored`, the database was
 	// restored from a backup and the run of the time may have started before. More may be added.
 	//
