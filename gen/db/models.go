@@ -571,6 +571,7 @@ type WorkflowRun struct {
 	ResumedChildren   []byte
 	ScheduleID        *uuid.UUID
 	ScheduledAt       *time.Time
+	Paces             []byte
 }
 
 type WorkflowRunsDefault struct {

@@ -235,9 +235,10 @@ UPDATE workflow_runs SET
     uncounted_bytes = $14,
     event_seq     = $15,
     wake_at       = $16,
-    updated_at    = GREATEST(updated_at, $17),
-    finished_at   = CASE WHEN $4::boolean THEN $17::timestamptz END
-WHERE workspace_id = $18 AND id = $19
+    paces         = $17,
+    updated_at    = GREATEST(updated_at, $18),
+    finished_at   = CASE WHEN $4::boolean THEN $18::timestamptz END
+WHERE workspace_id = $19 AND id = $20
 `
 
 type RunFoldParams struct {
@@ -257,6 +258,7 @@ type RunFoldParams struct {
 	UncountedBytes int64
 	EventSeq       int64
 	WakeAt         *time.Time
+	Paces          []byte
 	At             time.Time
 	WorkspaceID    uuid.UUID
 	ID             uuid.UUID
@@ -281,6 +283,7 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 		arg.UncountedBytes,
 		arg.EventSeq,
 		arg.WakeAt,
+		arg.Paces,
 		arg.At,
 		arg.WorkspaceID,
 		arg.ID,
@@ -538,7 +541,7 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.schedule_id, r.scheduled_at, r.cancel_reason, clock_timestamp()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes,
+       r.storage_fee, r.uncounted_bytes, r.paces,
        (r.cancel_requested_at IS NOT NULL AND EXISTS (
            SELECT FROM run_events v WHERE v.workspace_id = r.workspace_id AND v.run_id = r.id AND v.seq = r.event_seq AND v.output->>'cancelRequestedAt' IS NOT NULL))::boolean AS cancel_shown,
        COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
@@ -600,6 +603,7 @@ type RunLockRow struct {
 	TreeBytes         int64
 	StorageFee        credit.Amount
 	UncountedBytes    int64
+	Paces             []byte
 	CancelShown       bool
 	StorageFull       bool
 	Solvent           bool
@@ -658,6 +662,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.TreeBytes,
 		&i.StorageFee,
 		&i.UncountedBytes,
+		&i.Paces,
 		&i.CancelShown,
 		&i.StorageFull,
 		&i.Solvent,
@@ -820,7 +825,7 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.schedule_id, r.scheduled_at, r.cancel_reason, clock_timestamp()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes,
+       r.storage_fee, r.uncounted_bytes, r.paces,
        (r.cancel_requested_at IS NOT NULL AND EXISTS (
            SELECT FROM run_events v WHERE v.workspace_id = r.workspace_id AND v.run_id = r.id AND v.seq = r.event_seq AND v.output->>'cancelRequestedAt' IS NOT NULL))::boolean AS cancel_shown,
        COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
@@ -882,6 +887,7 @@ type RunTryLockRow struct {
 	TreeBytes         int64
 	StorageFee        credit.Amount
 	UncountedBytes    int64
+	Paces             []byte
 	CancelShown       bool
 	StorageFull       bool
 	Solvent           bool
@@ -936,6 +942,7 @@ func (q *Queries) RunTryLock(ctx context.Context, db DBTX, arg RunTryLockParams)
 		&i.TreeBytes,
 		&i.StorageFee,
 		&i.UncountedBytes,
+		&i.Paces,
 		&i.CancelShown,
 		&i.StorageFull,
 		&i.Solvent,

@@ -75,10 +75,11 @@ type walk struct {
 
 // known holds the answers to the needs of an advance, and the results of its stages.
 type known struct {
-	states      map[Place]graph.State // of components, set by this advance
-	loops       map[Place]*loop       // unfinished loops; nil: no such loop
-	values      map[Place]Value       // outputs that were read or computed
-	finals      []End                 // stages that finish in this advance, including new ones
+	states      map[Place]graph.State    // of components, set by this advance
+	loops       map[Place]*loop          // unfinished loops; nil: no such loop
+	paced       map[string]time.Duration // loops with perSecond of which an item starts, and their distances
+	values      map[Place]Value          // outputs that were read or computed
+	finals      []End                    // stages that finish in this advance, including new ones
 	below       map[Place][]IterationValue
 	failedBelow map[Place][][]int32
 	failures    map[Place][]FailedStage
@@ -94,7 +95,7 @@ func Begin(modules *component.Registry, state State) *Advance {
 		State: state, modules: modules, Changes: Changes{At: later(state.Run.Now, state.Run.UpdatedAt), Finished: map[uuid.UUID]bool{}},
 		walk: walk{scopes: map[Place]*scope{}, bound: map[Place]*Stage{}},
 		known: known{
-			states: map[Place]graph.State{}, loops: map[Place]*loop{}, values: map[Place]Value{}, below: map[Place][]IterationValue{},
+			states: map[Place]graph.State{}, loops: map[Place]*loop{}, paced: map[string]time.Duration{}, values: map[Place]Value{}, below: map[Place][]IterationValue{},
 			failedBelow: map[Place][][]int32{}, failures: map[Place][]FailedStage{}, lists: map[uuid.UUID]Items{},
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,9 +23,10 @@ import (
 type loop struct {
 	StoredLoop
 	concurrency int32
-	continues   bool   // after an item failed
-	stage       *Stage // set if the loop is new in this advance
-	late        bool   // the loop exceeded its timeout
+	apart       time.Duration // between the starts of items; 0: no limit
+	continues   bool          // after an item failed
+	stage       *Stage        // set if the loop is new in this advance
+	late        bool          // the loop exceeded its timeout
 	dirty       bool
 	finished    bool
 	firstFailed []FailedStage // the first failed item, if any, before this advance; nil: unknown
@@ -62,14 +64,46 @@ func (a *Advance) addLoop(row StoredLoop) (*loop, error) {
 // configure reads the config of a loop (components.md).
 func (l *loop) configure(config json.RawMessage) {
 	var c struct {
-		Concurrency   int32  `json:"concurrency"`
-		OnItemFailure string `json:"onItemFailure"`
+		Concurrency   int32   `json:"concurrency"`
+		PerSecond     float64 `json:"perSecond"`
+		OnItemFailure string  `json:"onItemFailure"`
 	}
 	_ = json.Unmarshal(config, &c) // the config was validated when the workflow was saved
 	l.concurrency, l.continues = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
 	if l.concurrency < 1 || l.concurrency > 100 {
 		l.concurrency = 10
 	}
+	if c.PerSecond > 0 {
+		l.apart = time.Duration(float64(time.Second) / c.PerSecond)
+	}
+}
+
+// early reports whether the next item of a loop must wait for its pace, which all loops of a component in
+// the run share.
+func (a *Advance) early(l *loop) bool {
+	_, started := a.paced[l.ComponentID]
+	return l.apart > 0 && (started || a.Run.Now.Before(a.Run.Paces[l.ComponentID]))
+}
+
+// Paces returns when the next item of each loop with perSecond may start, by component, or nil. Times that
+// have passed are left out.
+func (a *Advance) Paces() map[string]time.Time {
+	var ahead map[string]time.Time
+	set := func(component string, at time.Time) {
+		if ahead == nil {
+			ahead = map[string]time.Time{}
+		}
+		ahead[component] = at
+	}
+	for component, at := range a.Run.Paces {
+		if at.After(a.Run.Now) {
+			set(component, at)
+		}
+	}
+	for component, apart := range a.paced {
+		set(component, a.At.Add(apart))
+	}
+	return ahead
 }
 
 // fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
@@ -85,12 +119,18 @@ func (a *Advance) fill(l *loop) {
 			a.More = true
 			break
 		}
+		if a.early(l) {
+			break // NextWake is when the next item may start
+		}
 		sc := a.scope(l.ComponentID, append(slices.Clone(l.Iteration), l.NextItem))
 		sc.queued = true
 		if !a.Run.Rerun { // in a rerun, the item may have reused stages
 			sc.states = map[string]graph.State{}
 		}
 		l.NextItem, l.LiveItems, l.dirty, a.Changed = l.NextItem+1, l.LiveItems+1, true, true
+		if l.apart > 0 {
+			a.paced[l.ComponentID] = l.apart
+		}
 		a.fresh = append(a.fresh, sc)
 	}
 	if l.LiveItems > 0 || l.NextItem < l.ItemCount && !stopped {
@@ -130,6 +170,7 @@ func (a *Advance) postponeItems() {
 	for _, sc := range a.fresh {
 		l := a.loopOf(sc)
 		l.NextItem, l.LiveItems, a.More = l.NextItem-1, l.LiveItems-1, true
+		delete(a.paced, l.ComponentID)
 		delete(a.scopes, sc.Place)
 	}
 	a.fresh = nil

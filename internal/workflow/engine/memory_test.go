@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -31,8 +32,9 @@ type memory struct {
 	stages  []*stored
 	at      map[engine.Place]*stored
 	signals map[string]json.RawMessage
-	news    []uuid.UUID // executions that finished and that the next advance may read
-	tried   bool        // the first advance was made
+	news    []uuid.UUID          // executions that finished and that the next advance may read
+	tried   bool                 // the first advance was made
+	paces   map[string]time.Time // when the last item of each loop with perSecond started
 	reuse   reuse
 }
 
@@ -53,7 +55,7 @@ type world struct {
 }
 
 // tally counts what happened.
-type tally struct{ advances, steps, lost, quiet, ending int }
+type tally struct{ advances, steps, lost, quiet, ending, paced int }
 
 // odds are the chances of faults and cancels, in percent of advances.
 type odds struct{ stop, lost, cancel int }
@@ -151,6 +153,7 @@ func (m *memory) apply(a *engine.Advance) {
 	} else if !a.Scanned {
 		return
 	}
+	before := m.begun()
 	for _, t := range a.Stages {
 		m.insert(a, t)
 	}
@@ -161,12 +164,13 @@ func (m *memory) apply(a *engine.Advance) {
 		s := m.byID(p.ID)
 		s.NextItem, s.LiveItems, s.FailedItems = p.NextItem, p.LiveItems, p.FailedItems
 	}
+	m.checkPaces(before)
 	for above := m.parent; above != nil; above = above.parent {
 		above.run.Below += a.Spent
 	}
 	below := m.run.Below
 	m.run, m.root = a.Run, a.RootStates()
-	m.run.Below, m.run.WakeAt = below, a.NextWake()
+	m.run.Below, m.run.WakeAt, m.run.Paces = below, a.NextWake(), a.Paces()
 	if a.At.After(m.run.UpdatedAt) {
 		m.run.UpdatedAt = a.At
 	}
@@ -218,6 +222,37 @@ func (m *memory) insert(a *engine.Advance, t *engine.Stage) {
 		s.Signal = &t.Signal
 	}
 	m.add(s)
+}
+
+// begun counts the items that each loop with perSecond has started, by component.
+func (m *memory) begun() map[string]int {
+	items := map[string]int{}
+	for _, s := range m.stages {
+		if c, _ := m.plan.Component(s.ComponentID); s.ItemCount != nil && bytes.Contains(c.Config, []byte("perSecond")) {
+			items[s.ComponentID] += int(s.NextItem)
+		}
+	}
+	return items
+}
+
+// checkPaces checks that the items of an advance started no faster than perSecond says, in all loops of a
+// component together.
+func (m *memory) checkPaces(before map[string]int) {
+	for component, items := range m.begun() {
+		switch started := items - before[component]; {
+		case started == 0:
+			continue
+		case started > 1:
+			m.blame("%d items of %s start together", started, component)
+		case m.now.Sub(m.paces[component]) < time.Second/workflowtest.PerSecond:
+			m.blame("an item of %s starts %v after the one before", component, m.now.Sub(m.paces[component]))
+		}
+		if m.paces == nil {
+			m.paces = map[string]time.Time{}
+		}
+		m.paces[component] = m.now
+		m.tally.paced++
+	}
 }
 
 // finish stores the end of a stage. The output of an execution or a child run is copied.

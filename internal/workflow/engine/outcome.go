@@ -62,6 +62,9 @@ func (a *Advance) NextWake() *time.Time {
 			earlier(*w.WakeAt)
 		}
 	}
+	for _, t := range a.Paces() {
+		earlier(t)
+	}
 	if a.Scanned && a.deadline != nil {
 		earlier(*a.deadline)
 	}

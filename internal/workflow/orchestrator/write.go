@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +45,7 @@ func (a *advance) setRow(row *db.RunInsertParams) {
 	row.Committed, row.Reserved, row.Usage = a.Run.Committed, a.Run.Reserved, a.Run.Usage
 	row.StageCount, row.FailedCount, row.PendingCount = a.Run.StageCount, a.Run.FailedCount, a.Run.PendingCount
 	row.OutputBytes, row.EventSeq = a.Run.OutputBytes, a.row.EventSeq
+	row.Paces = a.storedPaces()
 	a.wake = *a.NextWake()
 	row.Grace = a.wake.Sub(a.Run.Now)
 }
@@ -110,8 +112,18 @@ func (a *advance) queueRun(batch *postgres.Batch) {
 		WorkspaceID: a.row.WorkspaceID, ID: a.Run.ID, Status: a.Run.Status, Output: a.Run.Output, Error: a.Run.Error,
 		Committed: a.Run.Committed, Reserved: a.Run.Reserved, Usage: a.Run.Usage, UsageBelow: a.Run.UsageBelow,
 		StageCount: a.Run.StageCount, FailedCount: a.Run.FailedCount, PendingCount: a.Run.PendingCount,
-		OutputBytes: a.Run.OutputBytes, StorageFee: a.Run.StorageFee, UncountedBytes: a.row.UncountedBytes, EventSeq: a.row.EventSeq, WakeAt: wake, Final: a.Run.Status.Terminal(), At: a.At,
+		OutputBytes: a.Run.OutputBytes, StorageFee: a.Run.StorageFee, UncountedBytes: a.row.UncountedBytes, EventSeq: a.row.EventSeq, WakeAt: wake, Paces: a.storedPaces(), Final: a.Run.Status.Terminal(), At: a.At,
 	})
+}
+
+// storedPaces returns the stored form of the paces of a run, or nil if there are none.
+func (a *advance) storedPaces() []byte {
+	paces := a.Paces()
+	if len(paces) == 0 || a.Run.Status.Terminal() {
+		return nil
+	}
+	encoded, _ := json.Marshal(paces) // times always encode
+	return encoded
 }
 
 // unlessFirst returns t, or nil in the first advance of a run. PostgreSQL then uses the time of the

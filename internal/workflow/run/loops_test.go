@@ -157,3 +157,27 @@ func TestFailedLoopNamesItsFirstFailedItem(t *testing.T) {
 	}
 	b.balanced(t)
 }
+
+// The items of a loop with perSecond start evenly spaced, also those of inner loops together, and after the
+// process was replaced.
+func TestItemsStartNoFasterThanPerSecond(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 8, sweep: 50 * time.Millisecond})
+	id := n.draw(t, `[{"id":"o","module":"FOR_EACH","input":{"items":[1,2]},"config":{"concurrency":2}},
+		{"id":"i","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6]},"config":{"concurrency":5,"perSecond":20}},
+		{"id":"w","module":"WORK","config":{"salt":2}}]`,
+		`[{"id":"1","from":"o","to":"i","port":"each"},{"id":"2","from":"i","to":"w","port":"each"}]`, ``)
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
+	b.until(t, 5, func() {}, `SELECT least(count(*), 5) FROM run_stages WHERE run_id = $1 AND component_id = 'w'`, key.ID)
+	n.engine.Close()
+	n = b.start(t, options{slots: 8, sweep: 50 * time.Millisecond})
+	if got, stages := n.end(t, key); got.Status != status.RunCompleted || len(stages) != 15 {
+		t.Errorf("%s %s, %d stages", got.Status, got.Error, len(stages))
+	}
+	if close := b.number(t, `SELECT count(*) FROM (SELECT created_at - lag(created_at) OVER (ORDER BY created_at) AS apart FROM run_stages
+		WHERE run_id = $1 AND component_id = 'w') AS s WHERE apart < interval '50 milliseconds'`, key.ID); close != 0 {
+		t.Errorf("%d items start less than 50 ms after the one before", close)
+	}
+	b.balanced(t)
+}

@@ -33,6 +33,9 @@ type Arrow struct {
 	Port string `json:"port"`
 }
 
+// PerSecond is the pace of loops that have one: their items start at least 5 ms apart.
+const PerSecond = 200
+
 // Ways in which a drawn workflow carries a value. Without a value, a connection leaves the literal.
 const (
 	connected = iota // a data connection
@@ -175,6 +178,9 @@ func (w *Drawing) component(depth int) string {
 	case "FOR_EACH":
 		p.Input = map[string]any{"items": []int{4, 5, 6}[:w.IntN(4)]}
 		p.Config["concurrency"], p.Config["onItemFailure"] = 1+w.IntN(3), []string{"fail", "continue", "continue"}[w.IntN(3)]
+		if w.IntN(4) == 0 {
+			p.Config["perSecond"] = PerSecond
+		}
 	case "DELAY":
 		p.Input, p.Config["durationMs"] = nil, 1+w.IntN(12)
 	case "WAIT_FOR_SIGNAL":

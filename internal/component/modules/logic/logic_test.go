@@ -205,6 +205,8 @@ func TestSchemaRejectsOutOfRangeValues(t *testing.T) {
 		{"FOR_EACH", `{}`, `{}`},
 		{"FOR_EACH", `{"items":{}}`, `{}`},
 		{"FOR_EACH", `{"items":[]}`, `{"concurrency":0}`},
+		{"FOR_EACH", `{"items":[]}`, `{"perSecond":0}`},
+		{"FOR_EACH", `{"items":[]}`, `{"perSecond":1000.5}`},
 		{"FOR_EACH", `{"items":[]}`, `{"concurrency":101}`},
 		{"FOR_EACH", `{"items":[]}`, `{"onItemFailure":"stop"}`},
 		{"FOR_EACH", `{"items":[` + strings.Repeat("1,", 10_000) + `1]}`, `{}`},
