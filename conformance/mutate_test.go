@@ -61,6 +61,12 @@ var barren = map[place]nothing{
 	{"callback", "/callback/lastError"}: { // the body is frozen before the first attempt
 		beside: "/callback/lastError", put: `{"class":"status","message":"The receiver answered 502.","httpStatus":502}`,
 	},
+	{"run callback", "/callback/lastError"}: {
+		beside: "/callback/lastError", put: `{"class":"status","message":"The receiver answered 502.","httpStatus":502}`,
+	},
+	{"run callback", "/runStages"}: { // a callback leaves the stages out
+		beside: "/runStages", put: `[` + stageOfNobody + `]`,
+	},
 	{"createApiKey", "/replaces"}: { // only a rotation replaces a key
 		beside: "/id", put: `{"id":"0193f1c0-0000-7000-8000-000000000000","expiresAt":"2026-11-22T10:15:30.120Z"}`,
 	},
@@ -92,6 +98,7 @@ var barren = map[place]nothing{
 	{"getComponentExecution", "/outputProblem"}:           {beside: "/id", put: unopened},
 	{"replayComponentCallback", "/outputProblem"}:         {beside: "/id", put: unopened},
 	{"callback", "/outputProblem"}:                        {beside: "/id", put: unopened},
+	{"run callback", "/outputProblem"}:                    {beside: "/id", put: unopened},
 	{"getWorkflowRun", "/outputProblem"}:                  {beside: "/id", put: unopened},
 	{"getWorkflowRun", "/runStages/*/outputProblem"}:      {beside: "/runStages/*/id", put: unopened},
 	{"cancelWorkflowRun", "/outputProblem"}:               {beside: "/id", put: unopened},
@@ -180,10 +187,12 @@ func mutations(spec *probe.Spec) []mutation {
 		fields(operation+" event", list)
 	}
 	fields("problem", spec.Failures())
-	callback, headers := spec.Callback()
-	fields("callback", callback)
-	for _, name := range headers {
-		both("callback header", http.CanonicalHeaderKey(name), nil, nil)
+	for surface, of := range map[string]string{"callback": "executeComponent", "run callback": "triggerWorkflow"} {
+		callback, headers := spec.Callback(of)
+		fields(surface, callback)
+		for _, name := range headers {
+			both(surface+" header", http.CanonicalHeaderKey(name), nil, nil)
+		}
 	}
 	for operation, names := range spec.Headers() {
 		for _, name := range names {

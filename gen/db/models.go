@@ -62,6 +62,9 @@ type Callback struct {
 	CreatedAt     time.Time
 	UnopenedSince *time.Time
 	Restores      int32
+	OfRun         bool
+	WebhookType   *string
+	Traceparent   *string
 }
 
 type CallbackAttempt struct {
@@ -565,6 +568,7 @@ type WorkflowRun struct {
 	UsageBelow        credit.Amount
 	EffectRootID      *uuid.UUID
 	ResumedChildren   []byte
+	HasCallback       bool
 }
 
 type WorkflowRunsDefault struct {

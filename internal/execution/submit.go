@@ -40,17 +40,10 @@ type SubmitParams struct {
 	Strict      bool           // reject fields of Input and Config that the module does not know
 	Attempts    int            // 1..3
 	MaxCredits  *credit.Amount // reject a higher price; nil: accept any
-	Callback    *CallbackParams
+	Callback    *callback.Params
 	Idempotency *idempotency.Key
 	Traceparent string        // W3C trace context, passed on to the callback; may be empty
 	WaitFor     time.Duration // how long to wait for the final state
-}
-
-// CallbackParams says where and how to deliver the result.
-type CallbackParams struct {
-	URL     string
-	Secret  *string
-	Headers map[string]string
 }
 
 // Submitted is an accepted execution.
@@ -212,7 +205,8 @@ func (s *Service) prepare(a *submission) (*component.Entry, error) {
 	if a.Callback == nil {
 		return entry, nil
 	}
-	return entry, s.prepareCallback(a)
+	a.callbackSealed, a.callbackHeaders, err = a.Callback.Stored(s.Keyring, a.WorkspaceID, a.id)
+	return entry, err
 }
 
 // strictly returns an error (400) that contains the unknown fields and the details of err. If
@@ -243,22 +237,6 @@ func (s *Service) sealCall(a *submission) error {
 	if a.call, err = s.Keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
-	return nil
-}
-
-// prepareCallback seals the secrets of the callback and sets its header names.
-func (s *Service) prepareCallback(a *submission) error {
-	sealed, err := callback.Seal(s.Keyring, a.WorkspaceID, a.id, callback.Secrets{
-		Secret: a.Callback.Secret, Headers: a.Callback.Headers,
-	})
-	if err != nil {
-		return fmt.Errorf("seal callback: %w", err)
-	}
-	a.callbackSealed = sealed
-	for name := range a.Callback.Headers {
-		a.callbackHeaders = append(a.callbackHeaders, name)
-	}
-	slices.Sort(a.callbackHeaders)
 	return nil
 }
 

@@ -84,7 +84,7 @@ func TestCB06HostileResponsesAreLimitedInTimeAndMemory(t *testing.T) {
 				c.serve(conn, &wrote)
 			}
 		})
-		message := Message{ExecutionID: newID(t), URL: "https://" + address, Body: []byte("{}")}
+		message := Message{ID: newID(t), URL: "https://" + address, Body: []byte("{}")}
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

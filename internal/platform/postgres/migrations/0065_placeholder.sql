@@ -1,0 +1,2 @@
+-- expand
+SELECT 1;
