@@ -14,6 +14,10 @@ var runCallbackCases = []Case{
 	{Part: "D8.21, D8.21.headers, D8.21.shown", Name: "runs/callback an unsigned one of FAILED", Run: runFailureCalledBack, Needs: near},
 	{Part: "D8.21, D8.21.headers", Name: "runs/callback one of CANCELED", Run: runCancellationCalledBack, Needs: near},
 	{Part: "D8.21.own", Name: "runs/callback not of a rerun or a child run", Run: runCallbackNotInherited, Needs: near},
+	{
+		Part: "D8.21, D8.21.shown, D8.21.replayed", Name: "runs/callback one that failed is shown, listed and replayed", Run: runCallbackReplayed, Needs: near,
+	},
+	{Part: "D8.21.replayed", Name: "runs/404, 409 callbacks that cannot be replayed", Run: runReplayConflicts},
 	{Part: "D8.21.refused", Name: "runs/400 callbacks that are refused", Run: runCallbackRefused},
 }
 
@@ -129,4 +133,72 @@ func runCallbackRefused(t *probe.Trial) {
 		t.Equal("pointers of "+given, slices.Compact(probe.Pointers(p)), []string{pointer})
 	}
 	t.Equal("runs", len(probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+id)).Data), 0)
+}
+
+func replayRun(t *probe.Trial, id, query string) api.WorkflowRun {
+	return probe.Decode[api.WorkflowRun](t, t.Do(probe.Request{Method: http.MethodPost, Path: runPath(id) + "/callback/replay" + query}))
+}
+
+func runAttempts(t *probe.Trial, id, query string) api.CallbackAttemptPage {
+	return probe.Decode[api.CallbackAttemptPage](t, t.Get(runPath(id)+"/callback/attempts"+query))
+}
+
+// runCallbackReplayed ends the attempts with 410. Every response with the record of the run then shows the
+// failure, also after a failure without a response.
+func runCallbackReplayed(t *probe.Trial) {
+	t.Parallel(2, func(i int) {
+		failing := []probe.Reply{{Status: 410}, {Close: true}}[i]
+		hold := make(chan struct{})
+		receiver := t.Receiver(secret, failing, probe.Reply{Status: 204, Hold: hold})
+		id := draw(t, []object{use("id", "RANDOM_UUID")}, []string{"start next id"})
+		body := callingBack(receiver, secret)
+		body["callbackHeaders"], body["waitForMs"] = object{"X-Order": "4711"}, 15_000
+		request := probe.Request{Method: http.MethodPost, Path: workflowPath(id), Body: t.JSON(body), Header: http.Header{"Idempotency-Key": {id}}}
+		run := probe.Decode[api.TriggerResult](t, t.Do(request)).RunID.String()
+		first := receiver.Next()
+		failed := eventually(t, run, "attempted", func(run api.WorkflowRun) bool { return run.Callback != nil && run.Callback.AttemptCount == 1 })
+		fault := callbackError(t, failed.Callback.LastError)
+		t.Check(fault.Message != "" && fault.Sent != nil && (fault.Class == "status") == (i == 0), "lastError %s", failed.Callback.LastError)
+		if i == 0 { // nothing is sent until the replay: every response shows the failure
+			t.Equal("the callback of a repeat", t.JSON(probe.Decode[api.TriggerResult](t, t.Do(request)).Run.Callback), t.JSON(failed.Callback))
+			t.Equal("the callback after a cancel", t.JSON(cancel(t, run, nil).Callback), t.JSON(failed.Callback))
+			t.Equal("the callback in the list", t.JSON(probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+id)).Data[0].Callback), t.JSON(failed.Callback))
+			replayed := replayRun(t, run, "")
+			t.Equal("the status of a replay", string(replayed.Status), "COMPLETED")
+			t.Check(replayed.Callback != nil && len(replayed.RunStages) == 0, "%s", t.JSON(replayed))
+		}
+		again := receiver.Next()
+		t.Equal("the body of the next attempt", string(again.Body), string(first.Body))
+		t.Equal("its webhook-id", again.Header.Get("Webhook-Id"), first.Header.Get("Webhook-Id"))
+		close(hold)
+		t.Equal("attemptCount", runDelivered(t, run).Callback.AttemptCount, int32(2))
+		all := runAttempts(t, run, "")
+		t.Check(len(all.Data) == 2 && all.Data[0].Attempt == 2 && all.Data[0].Delivered && *all.Data[0].HTTPStatus == 204 && isNull(all.Data[0].Error), "%s", t.JSON(all))
+		t.Equal("the first error", string(all.Data[1].Error), string(failed.Callback.LastError))
+		page := runAttempts(t, run, "?limit=1")
+		t.Check(page.HasMore && len(page.Data) == 1 && page.NextCursor != nil, "%s", t.JSON(page))
+		t.Equal("the second page", runAttempts(t, run, "?limit=1&cursor="+*page.NextCursor).Data, all.Data[1:])
+		t.Equal("an unforced replay of what is delivered", replayRun(t, run, "").Callback.AttemptCount, int32(2))
+		replayRun(t, run, "?force=true")
+		receiver.Next()
+	})
+}
+
+func runReplayConflicts(t *probe.Trial) {
+	refused := func(path string, status int, code string) {
+		t.Problem(t.Do(probe.Request{Method: http.MethodPost, Path: path}), status, code)
+	}
+	id := draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next wait"})
+	run := trigger(t, id, object{"callbackUrl": "https://receiver.invalid/"}).RunID.String()
+	refused(runPath(run)+"/callback/replay", http.StatusConflict, "EXECUTION_NOT_FINISHED")
+	refused(probe.Execution(run)+"/replay-callback", http.StatusNotFound, "NOT_FOUND") // the ID is not that of an execution
+	t.Equal("attempts", len(runAttempts(t, run, "").Data), 0)
+	cancel(t, run, nil)
+	bare := begin(t, draw(t, []object{use("id", "RANDOM_UUID")}, []string{"start next id"}), nil)
+	finished(t, bare, "COMPLETED")
+	refused(runPath(bare)+"/callback/replay", http.StatusConflict, "NO_CALLBACK")
+	t.Equal("attempts without a callback", len(runAttempts(t, bare, "").Data), 0)
+	nobody := runPath("0193f1c0-0000-7000-8000-000000000000")
+	refused(nobody+"/callback/replay", http.StatusNotFound, "NOT_FOUND")
+	t.Problem(t.Get(nobody+"/callback/attempts"), http.StatusNotFound, "NOT_FOUND")
 }

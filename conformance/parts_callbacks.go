@@ -23,5 +23,6 @@ var callbackParts = []Part{
 	{"D8.21.headers", "X-Svc-Run-Id and webhook-type are always sent, and X-Svc-Execution-Id never", ""},
 	{"D8.21.shown", "the record of a run shows its callback", ""},
 	{"D8.21.own", "reruns and child runs have no callback", ""},
+	{"D8.21.replayed", "the callback of a run is replayed and its attempts are listed as those of an execution", ""},
 	{"D8.21.refused", "the callback of a run is refused as that of an execution is", ""},
 }

@@ -5535,6 +5535,22 @@ type GetWorkflowRunParams struct {
 // GetWorkflowRunParamsStages defines parameters for GetWorkflowRun.
 type GetWorkflowRunParamsStages string
 
+// ListRunCallbackAttemptsParams defines parameters for ListRunCallbackAttempts.
+type ListRunCallbackAttemptsParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReplayRunCallbackParams defines parameters for ReplayRunCallback.
+type ReplayRunCallbackParams struct {
+	// Force Send the callback again even if it was delivered.
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+}
+
 // ListRunEventsParams defines parameters for ListRunEvents.
 type ListRunEventsParams struct {
 	// After The `seq` of an event, which is also its ID on the stream. Only later events are returned.

@@ -52,7 +52,7 @@ func TestCB01StatusesThatDeliverAndThatFail(t *testing.T) {
 		if (row.DeliveredAt != nil) != (class == "") || len(r.all()) != 1 || b.jobsLeft(t) != 0 {
 			t.Errorf("%d: delivered at %v, %d requests, %d jobs left", code, row.DeliveredAt, len(r.all()), b.jobsLeft(t))
 		}
-		page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 10, "")
+		page, err := b.service.Attempts(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, 10, "")
 		if err != nil || len(page.Data) != 1 || *page.Data[0].HTTPStatus != int32(code) || page.Data[0].Delivered != (class == "") {
 			t.Errorf("%d: log of attempts %+v, %v", code, page, err)
 		}

@@ -1,5 +1,5 @@
 -- The callback of a run is a row of callbacks whose execution_id is the ID of the run. Earlier
--- binaries must not run beside this: a run that they finish would never call back.
+-- binaries must not use this schema: a run that they finish would never call back.
 
 ALTER TABLE callbacks
     ADD COLUMN of_run       boolean NOT NULL DEFAULT false,
