@@ -30,8 +30,8 @@ type Params struct {
 	Headers map[string]string
 }
 
-// Stored returns what is stored of the callback of an execution or run beside its URL: the sealed
-// secrets, or nil if there are none, and the names of its headers, sorted.
+// Stored returns what is stored of the callback of an execution or run in addition to its URL: the
+// sealed secrets, nil without any, and the sorted names of its headers.
 func (p Params) Stored(keyring *seal.Keyring, workspaceID, id uuid.UUID) (sealed []byte, headerNames []string, err error) {
 	sealed, err = Seal(keyring, workspaceID, id, Secrets{Secret: p.Secret, Headers: p.Headers})
 	if err != nil {
