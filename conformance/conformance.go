@@ -31,7 +31,7 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		executeCases, attemptCases, retryCases, waitCases, statusCases, streamCases,
-		callbackCases, replayCases, callbackRuleCases,
+		callbackCases, runCallbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases, filterCases,
 		catalogueCases, unchangedCases, componentCases,

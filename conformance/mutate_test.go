@@ -40,6 +40,8 @@ var watchful = []string{
 	"workflows/200 what is stored, read and listed", "workflows/200 every save makes a version that stays", "workflows/200 out as a file and in again",
 	"workflows/200 archived and brought back", "workflows/200, 422 what can never work, and what is suspicious", "EX15 workflows/200 a repeat creates nothing", "workflows/200 a component is merged into the next version",
 	"runs/200 a record with every kind of stage", "runs/200 triggers of every kind", "EX15 runs/200 a repeated trigger begins nothing", "runs/200 quotes",
+	"runs/callback a signed one of COMPLETED", "runs/callback an unsigned one of FAILED", "runs/callback one of CANCELED",
+	"runs/callback one that failed is shown, listed and replayed", "runs/404, 409 callbacks that cannot be replayed",
 	"runs/200 the list of runs", "runs/200 stages left out, and by pages", "runs/200 the log of a run, by pages and after an event",
 	"SS01 runs/a stream from the start to COMPLETED", "SS01 runs/a stream of what is FAILED already",
 	"changes/200 runs and executions that change, by ID and status",
@@ -60,6 +62,12 @@ type place struct{ surface, field string }
 var barren = map[place]nothing{
 	{"callback", "/callback/lastError"}: { // the body is frozen before the first attempt
 		beside: "/callback/lastError", put: `{"class":"status","message":"The receiver answered 502.","httpStatus":502}`,
+	},
+	{"run callback", "/callback/lastError"}: {
+		beside: "/callback/lastError", put: `{"class":"status","message":"The receiver answered 502.","httpStatus":502}`,
+	},
+	{"run callback", "/runStages"}: { // a callback leaves the stages out
+		beside: "/runStages", put: `[` + stageOfNobody + `]`,
 	},
 	{"createApiKey", "/replaces"}: { // only a rotation replaces a key
 		beside: "/id", put: `{"id":"0193f1c0-0000-7000-8000-000000000000","expiresAt":"2026-11-22T10:15:30.120Z"}`,
@@ -99,10 +107,13 @@ var barren = map[place]nothing{
 	{"getComponentExecution", "/outputProblem"}:           {beside: "/id", put: unopened},
 	{"replayComponentCallback", "/outputProblem"}:         {beside: "/id", put: unopened},
 	{"callback", "/outputProblem"}:                        {beside: "/id", put: unopened},
+	{"run callback", "/outputProblem"}:                    {beside: "/id", put: unopened},
 	{"getWorkflowRun", "/outputProblem"}:                  {beside: "/id", put: unopened},
 	{"getWorkflowRun", "/runStages/*/outputProblem"}:      {beside: "/runStages/*/id", put: unopened},
 	{"cancelWorkflowRun", "/outputProblem"}:               {beside: "/id", put: unopened},
 	{"cancelWorkflowRun", "/runStages/*/outputProblem"}:   {beside: "/runStages/*/id", put: unopened},
+	{"replayRunCallback", "/outputProblem"}:               {beside: "/id", put: unopened},
+	{"replayRunCallback", "/runStages"}:                   {beside: "/runStages", put: `[` + stageOfNobody + `]`},
 	{"triggerWorkflow", "/run/outputProblem"}:             {beside: "/run/id", put: unopened},
 	{"triggerWorkflow", "/run/runStages/*/outputProblem"}: {beside: "/run/runStages/*/id", put: unopened},
 	{"listWorkflowRuns", "/data/*/outputProblem"}:         {beside: "/data/*/id", put: unopened},
@@ -189,10 +200,12 @@ func mutations(spec *probe.Spec) []mutation {
 		fields(operation+" event", list)
 	}
 	fields("problem", spec.Failures())
-	callback, headers := spec.Callback()
-	fields("callback", callback)
-	for _, name := range headers {
-		both("callback header", http.CanonicalHeaderKey(name), nil, nil)
+	for surface, of := range map[string]string{"callback": "executeComponent", "run callback": "triggerWorkflow"} {
+		callback, headers := spec.Callback(of)
+		fields(surface, callback)
+		for _, name := range headers {
+			both(surface+" header", http.CanonicalHeaderKey(name), nil, nil)
+		}
 	}
 	for operation, names := range spec.Headers() {
 		for _, name := range names {

@@ -16,7 +16,7 @@ type Part struct {
 
 // Parts lists the requirements: those of the contract and the decisions, in their order, and
 // those of the component library.
-var Parts = slices.Concat(textParts, retryParts, peopleParts, insideParts, componentParts)
+var Parts = slices.Concat(textParts, retryParts, callbackParts, peopleParts, insideParts, componentParts)
 
 var textParts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},
@@ -260,24 +260,6 @@ var textParts = []Part{
 	{"D4.6.now", "replay sends a scheduled retry immediately, with the same delivery ID and attempt count", ""},
 	{"D4.6.conflicts", "conflicts are NO_CALLBACK and EXECUTION_NOT_FINISHED", ""},
 	{"D4.6.force", "force=true sends again", ""},
-
-	{"D5.1.post", "a callback is a POST with application/json, on COMPLETED and on FAILED", ""},
-	{"D5.1.frozen", "every retry and replay sends the same bytes and signature", ""},
-	{"D5.2.success", "any 2xx is a success", ""},
-	{"D5.2.redirect", "redirects are not followed", ""},
-	{"D5.2.answer", "the response body of the receiver is never stored", ""},
-	{"D5.3.retry", "a failed delivery is retried on the schedule", ""},
-	{"D5.3.exhausted", "no attempt follows the last one of the schedule", ""},
-	{"D5.3.410", "410 stops the retries", ""},
-	{"D5.3.slow", "a slow receiver does not delay others", ""},
-	{"D5.4.webhook", "the Standard Webhooks headers are sent if a secret was supplied", ""},
-	{"D5.4.restore", "if a record is computed again after a backup was restored, webhook-id is <id>.2 and so on", insideBy("internal/execution/callback.TestARestoreChangesTheWebhookID")},
-	{"D5.4.id", "X-Svc-Execution-Id is always sent", ""},
-	{"D5.5", "rules for callbackUrl", ""},
-	{"D5.6", "rules for callbackHeaders", ""},
-	{"D5.7.rest", "secrets are encrypted at rest", insideBy("internal/program/app.TestMT05SecretFieldsOfRequestsDoNotLeak")},
-	{"D5.7.echo", "secrets are never echoed", ""},
-	{"D5.8", "every attempt is stored and listed", ""},
 
 	{"D6.second", "soft limit: a token bucket that holds the requests of one second, never less than 2", ""},
 	{"D6.hour", "hard limit: a sliding window of one hour", ""},

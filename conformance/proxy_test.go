@@ -101,8 +101,12 @@ func (p *proxy) stream(surface string, body io.ReadCloser) io.ReadCloser {
 }
 
 func (p *proxy) delivery(d *probe.Delivery) {
-	p.header("callback header", d.Header)
-	d.Body = p.body("callback", d.Body)
+	surface := "callback"
+	if d.OfRun() {
+		surface = "run callback"
+	}
+	p.header(surface+" header", d.Header)
+	d.Body = p.body(surface, d.Body)
 }
 
 func (p *proxy) header(surface string, header http.Header) {

@@ -9,13 +9,18 @@ FROM (SELECT
     unnest(@signed::boolean[])     AS signed,
     unnest(@header_names::text[])  AS header_names) AS i;
 
+-- name: CallbackInsertForRun :exec
+INSERT INTO callbacks (workspace_id, execution_id, of_run, url, sealed, signed, header_names, traceparent, created_at)
+VALUES (@workspace_id, @run_id, true, @url, @sealed, @signed, @header_names, sqlc.narg('traceparent'), now());
+
 -- name: CallbackListForFreeze :many
--- The callbacks of executions that become final in this transaction.
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, c.restores, e.traceparent
+-- The callbacks of executions and runs that become final in this transaction.
+SELECT c.workspace_id, c.execution_id, c.of_run, c.url, c.sealed, c.signed, c.header_names, c.restores,
+       COALESCE(c.traceparent, e.traceparent) AS traceparent
 FROM callbacks c
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
-JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
+LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state = 'PENDING';
 
 -- name: CallbackFreezeMany :many
@@ -23,11 +28,12 @@ WHERE c.state = 'PENDING';
 -- once only. The process that freezes a callback attempts it itself if kept is set: then the job is
 -- due after safety_net.
 WITH frozen AS (
-    UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = nextval('river.river_job_id_seq')
+    UPDATE callbacks c SET state = 'QUEUED', body = i.body, webhook_type = i.webhook_type, job_id = nextval('river.river_job_id_seq')
     FROM (SELECT
         unnest(@workspace_ids::uuid[]) AS workspace_id,
         unnest(@execution_ids::uuid[]) AS execution_id,
         unnest(@bodies::bytea[])       AS body,
+        unnest(@webhook_types::text[]) AS webhook_type,
         unnest(@kept::boolean[])       AS kept) AS i
     WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING'
     RETURNING c.workspace_id, c.execution_id, c.job_id, i.kept
@@ -44,13 +50,14 @@ SELECT f.execution_id, f.job_id::bigint AS job_id FROM frozen f;
 -- Loads deliveries that still have to be made. wait is the time until the next attempt is due,
 -- negative if it is due. unopened is the time since a worker first lacked the key. Comparing with
 -- 'QUEUED' would make the planner walk the index of queued callbacks instead of the primary key.
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at, e.traceparent,
+SELECT c.workspace_id, c.execution_id, c.of_run, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at,
+       COALESCE(c.webhook_type, 'execution.' || lower(e.status))::text AS webhook_type, COALESCE(c.traceparent, e.traceparent) AS traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait,
        COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
 FROM callbacks c
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
-JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
+LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state NOT IN ('PENDING', 'DELIVERED', 'EXHAUSTED');
 
 -- name: CallbackSetUnopened :exec
@@ -110,6 +117,10 @@ WITH i AS (
       AND j.state IN ('running', 'scheduled', 'available')
 )
 SELECT workspace_id, execution_id, (state = 'QUEUED' AND owned)::boolean AS pending FROM changed;
+
+-- name: CallbackListOfRuns :many
+-- The callbacks of runs.
+SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = ANY (@run_ids::uuid[]);
 
 -- name: CallbackGet :one
 SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
@@ -211,7 +222,7 @@ WHERE c.workspace_id = free.workspace_id AND c.execution_id = free.execution_id;
 
 -- name: CallbackListExhausted :many
 -- The newest callbacks that were never delivered and are not sent again.
-SELECT execution_id, url, attempt_count, last_attempt_at, last_error FROM callbacks
+SELECT execution_id, of_run, url, attempt_count, last_attempt_at, last_error FROM callbacks
 WHERE workspace_id = @workspace_id AND state = 'EXHAUSTED' AND delivered_at IS NULL
 ORDER BY execution_id DESC
 LIMIT @max_rows;

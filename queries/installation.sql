@@ -59,9 +59,10 @@ SELECT e.repeat_rule, count(*) FILTER (WHERE e.status = 'CREATED') AS created,
 FROM component_executions e WHERE e.finished_at IS NULL GROUP BY e.repeat_rule ORDER BY e.repeat_rule;
 
 -- name: InstallationCountPending :one
--- The number of unfinished runs, of callbacks of unfinished executions, and of queued callbacks.
+-- The number of unfinished runs, of callbacks of unfinished executions and runs, and of queued callbacks.
 SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
-       (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
+       ((SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback)
+           + (SELECT count(*) FROM workflow_runs u WHERE u.finished_at IS NULL AND u.has_callback))::bigint AS unfrozen,
        (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued;
 
 -- name: InstallationListUnfinished :many
@@ -83,11 +84,12 @@ ORDER BY page.id;
 SELECT (quarantined_at IS NOT NULL)::boolean AS held FROM installation WHERE one FOR SHARE;
 
 -- name: CallbackCountRestore :execrows
--- Records that a restore causes the records of unfinished executions to be computed again.
+-- Records that a restore causes the records of unfinished executions and runs to be computed again.
 UPDATE callbacks c SET restores = c.restores + 1
-FROM component_executions e
-WHERE e.finished_at IS NULL AND e.has_callback
-  AND c.workspace_id = e.workspace_id AND c.execution_id = e.id AND c.state = 'PENDING';
+FROM (SELECT e.workspace_id, e.id FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback
+      UNION ALL
+      SELECT r.workspace_id, r.id FROM workflow_runs r WHERE r.finished_at IS NULL AND r.has_callback) AS unfinished
+WHERE c.workspace_id = unfinished.workspace_id AND c.execution_id = unfinished.id AND c.state = 'PENDING';
 
 -- name: RunCancelUnfinished :execrows
 -- Requests the cancellation of some of the unfinished runs.

@@ -11,13 +11,13 @@ WITH job AS (
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, schedule_id, scheduled_at, key_root_id, rerun_of, effect_root_id, traceparent, paces, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, schedule_id, scheduled_at, key_root_id, rerun_of, effect_root_id, traceparent, paces, has_callback, created_at, updated_at)
 SELECT
     @workspace_id, @id, @workflow_id, @workflow_version, @status, @trigger, @input, sqlc.narg('metadata'), sqlc.narg('output'), sqlc.narg('error'),
      sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'),
      @committed, @usage, @stage_count, @failed_count, @pending_count, @output_bytes, @uncounted_bytes, @event_seq,
      COALESCE(sqlc.narg('at')::timestamptz, now()) + @lasts::interval, now() + @grace::interval, job.id,
-     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('schedule_id'), sqlc.narg('scheduled_at'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('effect_root_id'), sqlc.narg('traceparent'), sqlc.narg('paces'),
+     sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('schedule_id'), sqlc.narg('scheduled_at'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('effect_root_id'), sqlc.narg('traceparent'), sqlc.narg('paces'), @has_callback,
      COALESCE(sqlc.narg('at')::timestamptz, now()), COALESCE(sqlc.narg('at')::timestamptz, now())
 FROM job
 RETURNING job_id;
@@ -25,7 +25,7 @@ RETURNING job_id;
 -- name: RunGet :one
 -- The record of a run without its stages.
 SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
-       cancel_reason, usage, usage_below, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, effect_root_id, created_at, updated_at, finished_at
+       cancel_reason, usage, usage_below, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, effect_root_id, has_callback, created_at, updated_at, finished_at
 FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id;
 
@@ -84,12 +84,12 @@ LIMIT @max_rows;
 -- The records of runs, newest first, each looked up by its key. The list ends early, but not
 -- before the first run, when their inputs, metadata and outputs exceed max_bytes.
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
-       r.cancel_reason, r.usage, r.usage_below, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.effect_root_id, r.created_at, r.updated_at, r.finished_at
+       r.cancel_reason, r.usage, r.usage_below, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.effect_root_id, r.has_callback, r.created_at, r.updated_at, r.finished_at
 FROM (
     SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
-               l.cancel_reason, l.usage, l.usage_below, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.effect_root_id, l.created_at, l.updated_at, l.finished_at,
+               l.cancel_reason, l.usage, l.usage_below, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.effect_root_id, l.has_callback, l.created_at, l.updated_at, l.finished_at,
                octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.* FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1) AS l ON true

@@ -38,9 +38,9 @@ func (s *Spec) Events() map[string][]Field {
 // Failures lists the fields of every error.
 func (s *Spec) Failures() []Field { return s.fields([]string{"components", "schemas", "Problem"}) }
 
-// Callback lists the fields of the completion callback and its headers.
-func (s *Spec) Callback() (fields []Field, headers []string) {
-	at, err := s.callback()
+// Callback lists the fields of the callback of an operation and its headers.
+func (s *Spec) Callback(of string) (fields []Field, headers []string) {
+	at, err := s.callback(of)
 	if err != nil {
 		return nil, nil
 	}

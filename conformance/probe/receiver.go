@@ -37,7 +37,19 @@ type Delivery struct {
 	Method string
 	Header http.Header
 	Body   []byte
-	Record api.ComponentExecution
+	Record api.ComponentExecution // of an execution
+	Run    api.WorkflowRun        // of a run
+}
+
+// OfRun reports whether the callback says that it belongs to a run.
+func (d Delivery) OfRun() bool { return d.Header.Get("X-Svc-Run-Id") != "" }
+
+// id returns the ID in the body.
+func (d Delivery) id() string {
+	if d.OfRun() {
+		return d.Run.ID.String()
+	}
+	return d.Record.ID.String()
 }
 
 // Receiver receives callbacks and verifies each.
@@ -150,10 +162,24 @@ func (r *Receiver) Next() Delivery {
 	}
 	r.t.Equal("callback target", d.Header.Get("Target"), r.target)
 	r.t.NoError("callback", r.t.target.Spec.checkCallback(d))
-	r.t.NoError("callback", json.Unmarshal(d.Body, &d.Record))
-	r.t.Equal("X-Svc-Execution-Id", d.Header.Get("X-Svc-Execution-Id"), d.Record.ID.String())
+	r.identify(&d)
 	r.verify(d)
 	return d
+}
+
+// identify decodes the body of a delivery and checks its headers about what ended.
+func (r *Receiver) identify(d *Delivery) {
+	execution, run, kind := "", "", ""
+	if d.OfRun() {
+		r.t.NoError("callback", json.Unmarshal(d.Body, &d.Run))
+		run, kind = d.Run.ID.String(), "run."+strings.ToLower(string(d.Run.Status))
+	} else {
+		r.t.NoError("callback", json.Unmarshal(d.Body, &d.Record))
+		execution, kind = d.Record.ID.String(), "execution."+strings.ToLower(string(d.Record.Status))
+	}
+	r.t.Equal("X-Svc-Execution-Id", d.Header.Get("X-Svc-Execution-Id"), execution)
+	r.t.Equal("X-Svc-Run-Id", d.Header.Get("X-Svc-Run-Id"), run)
+	r.t.Equal("webhook-type", d.Header.Get("Webhook-Type"), kind)
 }
 
 func (r *Receiver) tamper(d *Delivery) {
@@ -179,7 +205,7 @@ func (r *Receiver) verify(d Delivery) {
 		return
 	}
 	r.t.Equal("X-Svc-Signature", d.Header.Get("X-Svc-Signature"), callbackSignature(r.secret, d.Body))
-	r.t.Decided("D5.4.webhook", id == d.Record.ID.String(), "webhook-id: got %q, want %s", id, d.Record.ID)
+	r.t.Decided("D5.4.webhook", id == d.id(), "webhook-id: got %q, want %s", id, d.id())
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	off := d.At.Sub(time.Unix(seconds, 0))
 	r.t.Decided("D5.4.webhook", err == nil && off.Abs() < time.Minute, "webhook-timestamp: %q is not the time of the attempt", timestamp)

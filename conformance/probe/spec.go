@@ -284,21 +284,28 @@ func (s *Spec) checkEvent(operation *Operation, data []byte) error {
 	return s.visitJSON(append(operation.place(), "responses", "200", "content", "text/event-stream", "schema"), data)
 }
 
-// callback returns the path of the completion callback in the document.
-func (s *Spec) callback() ([]string, error) {
+// callback returns the path of the callback of an operation in the document.
+func (s *Spec) callback(of string) ([]string, error) {
 	for _, operation := range s.operations {
+		if operation.spec.OperationID != of {
+			continue
+		}
 		for name, callback := range operation.spec.Callbacks {
 			for expression := range callback.Value.Map() {
 				return append(operation.place(), "callbacks", name, expression, "post"), nil
 			}
 		}
 	}
-	return nil, errors.New("the document has no callback")
+	return nil, errors.New("the document has no callback of " + of)
 }
 
 // checkCallback validates a delivered callback.
 func (s *Spec) checkCallback(d Delivery) error {
-	at, err := s.callback()
+	of := "executeComponent"
+	if d.OfRun() {
+		of = "triggerWorkflow"
+	}
+	at, err := s.callback(of)
 	if err != nil {
 		return err
 	}

@@ -130,6 +130,12 @@ type ServerInterface interface {
 	// GetWorkflowRun Get a run
 	// (GET /v1/sdk/workflows/executions/{runId})
 	GetWorkflowRun(w http.ResponseWriter, r *http.Request, runID RunID, params GetWorkflowRunParams)
+	// ListRunCallbackAttempts List callback attempts of a run
+	// (GET /v1/sdk/workflows/executions/{runId}/callback/attempts)
+	ListRunCallbackAttempts(w http.ResponseWriter, r *http.Request, runID RunID, params ListRunCallbackAttemptsParams)
+	// ReplayRunCallback Replay the callback of a run
+	// (POST /v1/sdk/workflows/executions/{runId}/callback/replay)
+	ReplayRunCallback(w http.ResponseWriter, r *http.Request, runID RunID, params ReplayRunCallbackParams)
 	// CancelWorkflowRun Cancel a run
 	// (PUT /v1/sdk/workflows/executions/{runId}/cancellation)
 	CancelWorkflowRun(w http.ResponseWriter, r *http.Request, runID RunID)
@@ -1714,6 +1720,103 @@ func (siw *ServerInterfaceWrapper) GetWorkflowRun(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListRunCallbackAttempts operation middleware
+func (siw *ServerInterfaceWrapper) ListRunCallbackAttempts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "runId" -------------
+	var runID RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "runId", r.PathValue("runId"), &runID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "runId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRunCallbackAttemptsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListRunCallbackAttempts(w, r, runID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplayRunCallback operation middleware
+func (siw *ServerInterfaceWrapper) ReplayRunCallback(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "runId" -------------
+	var runID RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "runId", r.PathValue("runId"), &runID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "runId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReplayRunCallbackParams
+
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", r.URL.Query(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "force"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "force", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplayRunCallback(w, r, runID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CancelWorkflowRun operation middleware
 func (siw *ServerInterfaceWrapper) CancelWorkflowRun(w http.ResponseWriter, r *http.Request) {
 
@@ -3284,6 +3387,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/workflows/{workflowId}/quote", wrapper.QuoteWorkflow)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows/executions", wrapper.ListWorkflowRuns)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}", wrapper.GetWorkflowRun)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/callback/attempts", wrapper.ListRunCallbackAttempts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/callback/replay", wrapper.ReplayRunCallback)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/cancellation", wrapper.CancelWorkflowRun)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/events", wrapper.ListRunEvents)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/workflows/executions/{runId}/signals/{signal}", wrapper.SendRunSignal)
@@ -4243,6 +4348,52 @@ type GetWorkflowRunResponseObject interface {
 type GetWorkflowRun200JSONResponse WorkflowRun
 
 func (response GetWorkflowRun200JSONResponse) VisitGetWorkflowRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunCallbackAttemptsRequestObject struct {
+	RunID  RunID `json:"runId"`
+	Params ListRunCallbackAttemptsParams
+}
+
+type ListRunCallbackAttemptsResponseObject interface {
+	VisitListRunCallbackAttemptsResponse(w http.ResponseWriter) error
+}
+
+type ListRunCallbackAttempts200JSONResponse CallbackAttemptPage
+
+func (response ListRunCallbackAttempts200JSONResponse) VisitListRunCallbackAttemptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayRunCallbackRequestObject struct {
+	RunID  RunID `json:"runId"`
+	Params ReplayRunCallbackParams
+}
+
+type ReplayRunCallbackResponseObject interface {
+	VisitReplayRunCallbackResponse(w http.ResponseWriter) error
+}
+
+type ReplayRunCallback200JSONResponse WorkflowRun
+
+func (response ReplayRunCallback200JSONResponse) VisitReplayRunCallbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -5241,6 +5392,12 @@ type StrictServerInterface interface {
 	// GetWorkflowRun Get a run
 	// (GET /v1/sdk/workflows/executions/{runId})
 	GetWorkflowRun(ctx context.Context, request GetWorkflowRunRequestObject) (GetWorkflowRunResponseObject, error)
+	// ListRunCallbackAttempts List callback attempts of a run
+	// (GET /v1/sdk/workflows/executions/{runId}/callback/attempts)
+	ListRunCallbackAttempts(ctx context.Context, request ListRunCallbackAttemptsRequestObject) (ListRunCallbackAttemptsResponseObject, error)
+	// ReplayRunCallback Replay the callback of a run
+	// (POST /v1/sdk/workflows/executions/{runId}/callback/replay)
+	ReplayRunCallback(ctx context.Context, request ReplayRunCallbackRequestObject) (ReplayRunCallbackResponseObject, error)
 	// CancelWorkflowRun Cancel a run
 	// (PUT /v1/sdk/workflows/executions/{runId}/cancellation)
 	CancelWorkflowRun(ctx context.Context, request CancelWorkflowRunRequestObject) (CancelWorkflowRunResponseObject, error)
@@ -6402,6 +6559,60 @@ func (sh *strictHandler) GetWorkflowRun(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetWorkflowRunResponseObject); ok {
 		if err := validResponse.VisitGetWorkflowRunResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListRunCallbackAttempts operation middleware
+func (sh *strictHandler) ListRunCallbackAttempts(w http.ResponseWriter, r *http.Request, runID RunID, params ListRunCallbackAttemptsParams) {
+	var request ListRunCallbackAttemptsRequestObject
+
+	request.RunID = runID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRunCallbackAttempts(ctx, request.(ListRunCallbackAttemptsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRunCallbackAttempts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListRunCallbackAttemptsResponseObject); ok {
+		if err := validResponse.VisitListRunCallbackAttemptsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplayRunCallback operation middleware
+func (sh *strictHandler) ReplayRunCallback(w http.ResponseWriter, r *http.Request, runID RunID, params ReplayRunCallbackParams) {
+	var request ReplayRunCallbackRequestObject
+
+	request.RunID = runID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayRunCallback(ctx, request.(ReplayRunCallbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayRunCallback")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReplayRunCallbackResponseObject); ok {
+		if err := validResponse.VisitReplayRunCallbackResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -619,6 +619,45 @@ func (e StagesOfRun) Valid() bool {
 	}
 }
 
+// Defines values for WebhookTypeOfExecution.
+const (
+	WebhookTypeOfExecutionExecutionCompleted WebhookTypeOfExecution = "execution.completed"
+	WebhookTypeOfExecutionExecutionFailed    WebhookTypeOfExecution = "execution.failed"
+)
+
+// Valid indicates whether the value is a known member of the WebhookTypeOfExecution enum.
+func (e WebhookTypeOfExecution) Valid() bool {
+	switch e {
+	case WebhookTypeOfExecutionExecutionCompleted:
+		return true
+	case WebhookTypeOfExecutionExecutionFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookTypeOfRun.
+const (
+	WebhookTypeOfRunRunCanceled  WebhookTypeOfRun = "run.canceled"
+	WebhookTypeOfRunRunCompleted WebhookTypeOfRun = "run.completed"
+	WebhookTypeOfRunRunFailed    WebhookTypeOfRun = "run.failed"
+)
+
+// Valid indicates whether the value is a known member of the WebhookTypeOfRun enum.
+func (e WebhookTypeOfRun) Valid() bool {
+	switch e {
+	case WebhookTypeOfRunRunCanceled:
+		return true
+	case WebhookTypeOfRunRunCompleted:
+		return true
+	case WebhookTypeOfRunRunFailed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChallengeHookParamsHubMode.
 const (
 	ChallengeHookParamsHubModeSubscribe ChallengeHookParamsHubMode = "subscribe"
@@ -1068,7 +1107,7 @@ type ComponentExecution struct {
 	// Examples: 1
 	AttemptCount *int32 `json:"attemptCount,omitempty"`
 
-	// Callback The completion callback of an execution and the state of its delivery.
+	// Callback The callback of an execution or a run and the state of its delivery.
 	Callback ComponentExecutionCallback `json:"callback"`
 
 	// Completed True when the component finished and `output` is set, that is when `status` is COMPLETED.
@@ -1128,7 +1167,7 @@ type ComponentExecution struct {
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 }
 
-// ComponentExecutionCallback The completion callback of an execution and the state of its delivery.
+// ComponentExecutionCallback The callback of an execution or a run and the state of its delivery.
 type ComponentExecutionCallback struct {
 	// AttemptCount How often delivery was attempted, replays included.
 	//
@@ -4308,10 +4347,36 @@ type TriggerResult struct {
 // Examples: ACTIVE
 type TriggerStatus string
 
-// TriggerWorkflowRequest How to start a run. Setting a field to null is the same as omitting it.
-//
-// Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
+// TriggerWorkflowRequest How to start a run. Setting a field to null is the same as omitting it. `callbackSecret` and `callbackHeaders` need a `callbackUrl`.
 type TriggerWorkflowRequest struct {
+	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. These names
+	// are not allowed, in any case: `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`,
+	// `Upgrade`, `Te`, `Trailer`, `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`,
+	// `webhook-*` and `X-Forwarded-*`. Two names must not differ in case only. A name has at most 64 letters,
+	// digits and hyphens. A value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without
+	// one.
+	//
+	//
+	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
+	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
+
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Use at least 32 random bytes. Encrypted at rest, never shown again. Needs a
+	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
+	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
+	// whole string.
+	//
+	//
+	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
+	CallbackSecret *string `json:"callbackSecret,omitempty"`
+
+	// CallbackURL The URL to which the record of the finished run is posted: https, port 443 or 1024 to 65535, no user info, no fragment,
+	// no white space, no control characters, and a host whose addresses are all public. A deployment can allow
+	// more. A rerun does not inherit the callback of the earlier run, and child runs have none.
+	//
+	//
+	// Examples: https://hooks.example.org/weft
+	CallbackURL *string `json:"callbackUrl,omitempty"`
+
 	// Input The input of the run, as the `inputSchema` of the workflow and of its ON_API_CALLED define. Default: `{}`.
 	// Not allowed with `rerunOf`: a rerun has the input of the earlier run.
 	//
@@ -4896,6 +4961,9 @@ type WorkflowPage struct {
 
 // WorkflowRun A run of a workflow.
 type WorkflowRun struct {
+	// Callback The callback of the run and the state of its delivery. Null if the run has no callback.
+	Callback *ComponentExecutionCallback `json:"callback"`
+
 	// CancelReason The reason of the cancellation request. Null if the request had no reason.
 	//
 	// Examples: The order was withdrawn.
@@ -5347,6 +5415,9 @@ type StagesOfRun string
 // SvcExecutionID defines model for SvcExecutionId.
 type SvcExecutionID = openapi_types.UUID
 
+// SvcRunID defines model for SvcRunId.
+type SvcRunID = openapi_types.UUID
+
 // SvcSignature defines model for SvcSignature.
 type SvcSignature = string
 
@@ -5374,6 +5445,12 @@ type WebhookSignature = string
 
 // WebhookTimestamp defines model for WebhookTimestamp.
 type WebhookTimestamp = string
+
+// WebhookTypeOfExecution defines model for WebhookTypeOfExecution.
+type WebhookTypeOfExecution string
+
+// WebhookTypeOfRun defines model for WebhookTypeOfRun.
+type WebhookTypeOfRun string
 
 // WorkflowComponentID The component's ID inside its workflow.
 //
@@ -5630,6 +5707,22 @@ type GetWorkflowRunParams struct {
 
 // GetWorkflowRunParamsStages defines parameters for GetWorkflowRun.
 type GetWorkflowRunParamsStages string
+
+// ListRunCallbackAttemptsParams defines parameters for ListRunCallbackAttempts.
+type ListRunCallbackAttemptsParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReplayRunCallbackParams defines parameters for ReplayRunCallback.
+type ReplayRunCallbackParams struct {
+	// Force Send the callback again even if it was delivered.
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+}
 
 // ListRunEventsParams defines parameters for ListRunEvents.
 type ListRunEventsParams struct {

@@ -48,19 +48,20 @@ func (q *Queries) CallbackEraseSecrets(ctx context.Context, db DBTX, arg Callbac
 
 const CallbackFreezeMany = `-- name: CallbackFreezeMany :many
 WITH frozen AS (
-    UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = nextval('river.river_job_id_seq')
+    UPDATE callbacks c SET state = 'QUEUED', body = i.body, webhook_type = i.webhook_type, job_id = nextval('river.river_job_id_seq')
     FROM (SELECT
         unnest($1::uuid[]) AS workspace_id,
         unnest($2::uuid[]) AS execution_id,
         unnest($3::bytea[])       AS body,
-        unnest($4::boolean[])       AS kept) AS i
+        unnest($4::text[]) AS webhook_type,
+        unnest($5::boolean[])       AS kept) AS i
     WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING'
     RETURNING c.workspace_id, c.execution_id, c.job_id, i.kept
 ), jobs AS (
     INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
-    SELECT f.job_id, 'callback_delivery', $5::text, jsonb_build_object('workspaceId', f.workspace_id, 'executionId', f.execution_id),
+    SELECT f.job_id, 'callback_delivery', $6::text, jsonb_build_object('workspaceId', f.workspace_id, 'executionId', f.execution_id),
            (CASE WHEN f.kept THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
-           CASE WHEN f.kept THEN now() + $6::interval ELSE now() END, $7::smallint, 1, '{}', '{}'
+           CASE WHEN f.kept THEN now() + $7::interval ELSE now() END, $8::smallint, 1, '{}', '{}'
     FROM frozen f
 )
 SELECT f.execution_id, f.job_id::bigint AS job_id FROM frozen f
@@ -70,6 +71,7 @@ type CallbackFreezeManyParams struct {
 	WorkspaceIds []uuid.UUID
 	ExecutionIds []uuid.UUID
 	Bodies       [][]byte
+	WebhookTypes []string
 	Kept         []bool
 	Queue        string
 	SafetyNet    time.Duration
@@ -89,6 +91,7 @@ func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackF
 		arg.WorkspaceIds,
 		arg.ExecutionIds,
 		arg.Bodies,
+		arg.WebhookTypes,
 		arg.Kept,
 		arg.Queue,
 		arg.SafetyNet,
@@ -113,7 +116,7 @@ func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackF
 }
 
 const CallbackGet = `-- name: CallbackGet :one
-SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since, restores FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since, restores, of_run, webhook_type, traceparent FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
 `
 
 type CallbackGetParams struct {
@@ -144,8 +147,39 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 		&i.CreatedAt,
 		&i.UnopenedSince,
 		&i.Restores,
+		&i.OfRun,
+		&i.WebhookType,
+		&i.Traceparent,
 	)
 	return i, err
+}
+
+const CallbackInsertForRun = `-- name: CallbackInsertForRun :exec
+INSERT INTO callbacks (workspace_id, execution_id, of_run, url, sealed, signed, header_names, traceparent, created_at)
+VALUES ($1, $2, true, $3, $4, $5, $6, $7, now())
+`
+
+type CallbackInsertForRunParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	URL         string
+	Sealed      []byte
+	Signed      bool
+	HeaderNames []string
+	Traceparent *string
+}
+
+func (q *Queries) CallbackInsertForRun(ctx context.Context, db DBTX, arg CallbackInsertForRunParams) error {
+	_, err := db.Exec(ctx, CallbackInsertForRun,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.URL,
+		arg.Sealed,
+		arg.Signed,
+		arg.HeaderNames,
+		arg.Traceparent,
+	)
+	return err
 }
 
 const CallbackInsertMany = `-- name: CallbackInsertMany :exec
@@ -182,7 +216,7 @@ func (q *Queries) CallbackInsertMany(ctx context.Context, db DBTX, arg CallbackI
 }
 
 const CallbackListExhausted = `-- name: CallbackListExhausted :many
-SELECT execution_id, url, attempt_count, last_attempt_at, last_error FROM callbacks
+SELECT execution_id, of_run, url, attempt_count, last_attempt_at, last_error FROM callbacks
 WHERE workspace_id = $1 AND state = 'EXHAUSTED' AND delivered_at IS NULL
 ORDER BY execution_id DESC
 LIMIT $2
@@ -195,6 +229,7 @@ type CallbackListExhaustedParams struct {
 
 type CallbackListExhaustedRow struct {
 	ExecutionID   uuid.UUID
+	OfRun         bool
 	URL           string
 	AttemptCount  int32
 	LastAttemptAt *time.Time
@@ -213,6 +248,7 @@ func (q *Queries) CallbackListExhausted(ctx context.Context, db DBTX, arg Callba
 		var i CallbackListExhaustedRow
 		if err := rows.Scan(
 			&i.ExecutionID,
+			&i.OfRun,
 			&i.URL,
 			&i.AttemptCount,
 			&i.LastAttemptAt,
@@ -229,11 +265,12 @@ func (q *Queries) CallbackListExhausted(ctx context.Context, db DBTX, arg Callba
 }
 
 const CallbackListForFreeze = `-- name: CallbackListForFreeze :many
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, c.restores, e.traceparent
+SELECT c.workspace_id, c.execution_id, c.of_run, c.url, c.sealed, c.signed, c.header_names, c.restores,
+       COALESCE(c.traceparent, e.traceparent) AS traceparent
 FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
-JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
+LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state = 'PENDING'
 `
 
@@ -245,6 +282,7 @@ type CallbackListForFreezeParams struct {
 type CallbackListForFreezeRow struct {
 	WorkspaceID uuid.UUID
 	ExecutionID uuid.UUID
+	OfRun       bool
 	URL         string
 	Sealed      []byte
 	Signed      bool
@@ -253,7 +291,7 @@ type CallbackListForFreezeRow struct {
 	Traceparent *string
 }
 
-// The callbacks of executions that become final in this transaction.
+// The callbacks of executions and runs that become final in this transaction.
 func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg CallbackListForFreezeParams) ([]CallbackListForFreezeRow, error) {
 	rows, err := db.Query(ctx, CallbackListForFreeze, arg.WorkspaceIds, arg.ExecutionIds)
 	if err != nil {
@@ -266,6 +304,7 @@ func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg Callba
 		if err := rows.Scan(
 			&i.WorkspaceID,
 			&i.ExecutionID,
+			&i.OfRun,
 			&i.URL,
 			&i.Sealed,
 			&i.Signed,
@@ -304,6 +343,59 @@ func (q *Queries) CallbackListHeaders(ctx context.Context, db DBTX, each int32) 
 			return nil, err
 		}
 		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const CallbackListOfRuns = `-- name: CallbackListOfRuns :many
+SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since, restores, of_run, webhook_type, traceparent FROM callbacks WHERE workspace_id = $1 AND execution_id = ANY ($2::uuid[])
+`
+
+type CallbackListOfRunsParams struct {
+	WorkspaceID uuid.UUID
+	RunIds      []uuid.UUID
+}
+
+// The callbacks of runs.
+func (q *Queries) CallbackListOfRuns(ctx context.Context, db DBTX, arg CallbackListOfRunsParams) ([]Callback, error) {
+	rows, err := db.Query(ctx, CallbackListOfRuns, arg.WorkspaceID, arg.RunIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Callback{}
+	for rows.Next() {
+		var i Callback
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ExecutionID,
+			&i.URL,
+			&i.Sealed,
+			&i.Signed,
+			&i.HeaderNames,
+			&i.Body,
+			&i.State,
+			&i.Round,
+			&i.Tries,
+			&i.AttemptCount,
+			&i.JobID,
+			&i.DueAt,
+			&i.LastAttemptAt,
+			&i.DeliveredAt,
+			&i.LastError,
+			&i.CreatedAt,
+			&i.UnopenedSince,
+			&i.Restores,
+			&i.OfRun,
+			&i.WebhookType,
+			&i.Traceparent,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -405,13 +497,14 @@ func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg Callbac
 }
 
 const CallbackLoadMany = `-- name: CallbackLoadMany :many
-SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at, e.traceparent,
+SELECT c.workspace_id, c.execution_id, c.of_run, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at,
+       COALESCE(c.webhook_type, 'execution.' || lower(e.status))::text AS webhook_type, COALESCE(c.traceparent, e.traceparent) AS traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait,
        COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
 FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
   ON c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id
-JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
+LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state NOT IN ('PENDING', 'DELIVERED', 'EXHAUSTED')
 `
 
@@ -423,6 +516,7 @@ type CallbackLoadManyParams struct {
 type CallbackLoadManyRow struct {
 	WorkspaceID uuid.UUID
 	ExecutionID uuid.UUID
+	OfRun       bool
 	URL         string
 	Sealed      []byte
 	Body        []byte
@@ -430,6 +524,7 @@ type CallbackLoadManyRow struct {
 	Restores    int32
 	JobID       *int64
 	DueAt       *time.Time
+	WebhookType string
 	Traceparent *string
 	Wait        time.Duration
 	Unopened    time.Duration
@@ -450,6 +545,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 		if err := rows.Scan(
 			&i.WorkspaceID,
 			&i.ExecutionID,
+			&i.OfRun,
 			&i.URL,
 			&i.Sealed,
 			&i.Body,
@@ -457,6 +553,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 			&i.Restores,
 			&i.JobID,
 			&i.DueAt,
+			&i.WebhookType,
 			&i.Traceparent,
 			&i.Wait,
 			&i.Unopened,
@@ -472,7 +569,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 }
 
 const CallbackLock = `-- name: CallbackLock :one
-SELECT callbacks.workspace_id, callbacks.execution_id, callbacks.url, callbacks.sealed, callbacks.signed, callbacks.header_names, callbacks.body, callbacks.state, callbacks.round, callbacks.tries, callbacks.attempt_count, callbacks.job_id, callbacks.due_at, callbacks.last_attempt_at, callbacks.delivered_at, callbacks.last_error, callbacks.created_at, callbacks.unopened_since, callbacks.restores, COALESCE(due_at > clock_timestamp(), false)::boolean AS waits
+SELECT callbacks.workspace_id, callbacks.execution_id, callbacks.url, callbacks.sealed, callbacks.signed, callbacks.header_names, callbacks.body, callbacks.state, callbacks.round, callbacks.tries, callbacks.attempt_count, callbacks.job_id, callbacks.due_at, callbacks.last_attempt_at, callbacks.delivered_at, callbacks.last_error, callbacks.created_at, callbacks.unopened_since, callbacks.restores, callbacks.of_run, callbacks.webhook_type, callbacks.traceparent, COALESCE(due_at > clock_timestamp(), false)::boolean AS waits
 FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
 `
 
@@ -511,6 +608,9 @@ func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockPar
 		&i.Callback.CreatedAt,
 		&i.Callback.UnopenedSince,
 		&i.Callback.Restores,
+		&i.Callback.OfRun,
+		&i.Callback.WebhookType,
+		&i.Callback.Traceparent,
 		&i.Waits,
 	)
 	return i, err

@@ -14,12 +14,13 @@ import (
 
 const CallbackCountRestore = `-- name: CallbackCountRestore :execrows
 UPDATE callbacks c SET restores = c.restores + 1
-FROM component_executions e
-WHERE e.finished_at IS NULL AND e.has_callback
-  AND c.workspace_id = e.workspace_id AND c.execution_id = e.id AND c.state = 'PENDING'
+FROM (SELECT e.workspace_id, e.id FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback
+      UNION ALL
+      SELECT r.workspace_id, r.id FROM workflow_runs r WHERE r.finished_at IS NULL AND r.has_callback) AS unfinished
+WHERE c.workspace_id = unfinished.workspace_id AND c.execution_id = unfinished.id AND c.state = 'PENDING'
 `
 
-// Records that a restore causes the records of unfinished executions to be computed again.
+// Records that a restore causes the records of unfinished executions and runs to be computed again.
 func (q *Queries) CallbackCountRestore(ctx context.Context, db DBTX) (int64, error) {
 	result, err := db.Exec(ctx, CallbackCountRestore)
 	if err != nil {
@@ -73,7 +74,8 @@ func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBe
 
 const InstallationCountPending = `-- name: InstallationCountPending :one
 SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
-       (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
+       ((SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback)
+           + (SELECT count(*) FROM workflow_runs u WHERE u.finished_at IS NULL AND u.has_callback))::bigint AS unfrozen,
        (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued
 `
 
@@ -83,7 +85,7 @@ type InstallationCountPendingRow struct {
 	Queued   int64
 }
 
-// The number of unfinished runs, of callbacks of unfinished executions, and of queued callbacks.
+// The number of unfinished runs, of callbacks of unfinished executions and runs, and of queued callbacks.
 func (q *Queries) InstallationCountPending(ctx context.Context, db DBTX) (InstallationCountPendingRow, error) {
 	row := db.QueryRow(ctx, InstallationCountPending)
 	var i InstallationCountPendingRow

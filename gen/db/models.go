@@ -62,6 +62,9 @@ type Callback struct {
 	CreatedAt     time.Time
 	UnopenedSince *time.Time
 	Restores      int32
+	OfRun         bool
+	WebhookType   *string
+	Traceparent   *string
 }
 
 type CallbackAttempt struct {
@@ -571,6 +574,7 @@ type WorkflowRun struct {
 	ResumedChildren   []byte
 	ScheduleID        *uuid.UUID
 	ScheduledAt       *time.Time
+	HasCallback       bool
 	Paces             []byte
 }
 

@@ -136,7 +136,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 
 const RunGet = `-- name: RunGet :one
 SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
-       cancel_reason, usage, usage_below, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, effect_root_id, created_at, updated_at, finished_at
+       cancel_reason, usage, usage_below, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, effect_root_id, has_callback, created_at, updated_at, finished_at
 FROM workflow_runs
 WHERE workspace_id = $1 AND id = $2
 `
@@ -168,6 +168,7 @@ type RunGetRow struct {
 	TriggerID         *uuid.UUID
 	RerunOf           []byte
 	EffectRootID      *uuid.UUID
+	HasCallback       bool
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	FinishedAt        *time.Time
@@ -199,6 +200,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 		&i.TriggerID,
 		&i.RerunOf,
 		&i.EffectRootID,
+		&i.HasCallback,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.FinishedAt,
@@ -231,20 +233,20 @@ func (q *Queries) RunGetSchedule(ctx context.Context, db DBTX, arg RunGetSchedul
 const RunInsert = `-- name: RunInsert :one
 WITH job AS (
     INSERT INTO river.river_job (kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
-    VALUES ('workflow_run', $36::text, jsonb_build_object('workspaceId', $1::uuid, 'runId', $2::uuid),
-            'scheduled', now() + $37::interval, 25, 1, '{}', '{}')
+    VALUES ('workflow_run', $37::text, jsonb_build_object('workspaceId', $1::uuid, 'runId', $2::uuid),
+            'scheduled', now() + $38::interval, 25, 1, '{}', '{}')
     RETURNING id
 )
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, schedule_id, scheduled_at, key_root_id, rerun_of, effect_root_id, traceparent, paces, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, schedule_id, scheduled_at, key_root_id, rerun_of, effect_root_id, traceparent, paces, has_callback, created_at, updated_at)
 SELECT
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
      $11, $12, $13,
      $14, $15, $16, $17, $18, $19, $20, $21,
      COALESCE($22::timestamptz, now()) + $23::interval, now() + $24::interval, job.id,
-     $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35,
+     $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36,
      COALESCE($22::timestamptz, now()), COALESCE($22::timestamptz, now())
 FROM job
 RETURNING job_id
@@ -286,6 +288,7 @@ type RunInsertParams struct {
 	EffectRootID    *uuid.UUID
 	Traceparent     *string
 	Paces           []byte
+	HasCallback     bool
 	Queue           string
 	SafetyNet       time.Duration
 }
@@ -330,6 +333,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (
 		arg.EffectRootID,
 		arg.Traceparent,
 		arg.Paces,
+		arg.HasCallback,
 		arg.Queue,
 		arg.SafetyNet,
 	)
@@ -414,15 +418,15 @@ func (q *Queries) RunListHeaders(ctx context.Context, db DBTX, each int32) ([][]
 
 const RunListMany = `-- name: RunListMany :many
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
-       r.cancel_reason, r.usage, r.usage_below, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.effect_root_id, r.created_at, r.updated_at, r.finished_at
+       r.cancel_reason, r.usage, r.usage_below, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.effect_root_id, r.has_callback, r.created_at, r.updated_at, r.finished_at
 FROM (
-    SELECT page.id, page.workflow_id, page.workflow_version, page.status, page.trigger, page.input, page.metadata, page.output, page.error, page.cancel_requested_at, page.cancel_reason, page.usage, page.usage_below, page.failed_count, page.pending_count, page.event_seq, page.job_id, page.parent_run_id, page.trigger_id, page.rerun_of, page.effect_root_id, page.created_at, page.updated_at, page.finished_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
+    SELECT page.id, page.workflow_id, page.workflow_version, page.status, page.trigger, page.input, page.metadata, page.output, page.error, page.cancel_requested_at, page.cancel_reason, page.usage, page.usage_below, page.failed_count, page.pending_count, page.event_seq, page.job_id, page.parent_run_id, page.trigger_id, page.rerun_of, page.effect_root_id, page.has_callback, page.created_at, page.updated_at, page.finished_at, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
-               l.cancel_reason, l.usage, l.usage_below, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.effect_root_id, l.created_at, l.updated_at, l.finished_at,
+               l.cancel_reason, l.usage, l.usage_below, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.effect_root_id, l.has_callback, l.created_at, l.updated_at, l.finished_at,
                octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
-        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id, x.storage_fee, x.uncounted_bytes, x.usage_below, x.effect_root_id, x.resumed_children, x.schedule_id, x.scheduled_at, x.paces FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id, x.storage_fee, x.uncounted_bytes, x.usage_below, x.effect_root_id, x.resumed_children, x.schedule_id, x.scheduled_at, x.has_callback, x.paces FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS r
 WHERE r.place = 1 OR r.bytes <= $3::bigint
@@ -457,6 +461,7 @@ type RunListManyRow struct {
 	TriggerID         *uuid.UUID
 	RerunOf           []byte
 	EffectRootID      *uuid.UUID
+	HasCallback       bool
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	FinishedAt        *time.Time
@@ -495,6 +500,7 @@ func (q *Queries) RunListMany(ctx context.Context, db DBTX, arg RunListManyParam
 			&i.TriggerID,
 			&i.RerunOf,
 			&i.EffectRootID,
+			&i.HasCallback,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.FinishedAt,

@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -123,12 +124,12 @@ func acceptParams(items []submission) db.ExecutionAcceptManyParams {
 		p.Attempts, p.Timeouts = append(p.Attempts, int16(a.Attempts)), append(p.Timeouts, a.timeout)
 		p.Traceparents = append(p.Traceparents, a.Traceparent)
 		p.RunIds, p.KeyIds, p.KeyRootIds = append(p.RunIds, a.stage.RunID), append(p.KeyIds, a.KeyID), append(p.KeyRootIds, a.KeyRootID)
-		callback := CallbackParams{}
+		var c callback.Params
 		if a.Callback != nil {
-			callback = *a.Callback
+			c = *a.Callback
 		}
-		p.CallbackUrls, p.CallbackSealed = append(p.CallbackUrls, callback.URL), append(p.CallbackSealed, a.callbackSealed)
-		p.CallbackSigned = append(p.CallbackSigned, callback.Secret != nil)
+		p.CallbackUrls, p.CallbackSealed = append(p.CallbackUrls, c.URL), append(p.CallbackSealed, a.callbackSealed)
+		p.CallbackSigned = append(p.CallbackSigned, c.Secret != nil)
 		p.CallbackHeaders = append(p.CallbackHeaders, strings.Join(a.callbackHeaders, ","))
 		if a.stage.At != nil {
 			p.At = a.stage.At // the same for all stages of a batch

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -261,7 +262,7 @@ func TestADirectExecutionFreezesItsCallbackInTheSameCommit(t *testing.T) {
 	b := newBench(t)
 	n := b.start(t, options{slots: 4}, computes())
 	p := b.waiting()
-	p.Callback = &execution.CallbackParams{URL: "https://receiver.example/", Secret: new("s3cr3t-of-the-callback")}
+	p.Callback = &callback.Params{URL: "https://receiver.example/", Secret: new("s3cr3t-of-the-callback")}
 	got := b.submit(t, n, p)
 	if got.Callback.URL == nil || *got.Callback.URL != p.Callback.URL {
 		t.Errorf("callback: %+v", got.Callback)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/waittest"
@@ -47,7 +48,7 @@ func TestACommitInDoubtIsLookedUpOrReportedAsUnknown(t *testing.T) {
 				p.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
 			}
 			if tc.callback {
-				p.Callback = &execution.CallbackParams{URL: "https://example.com/"}
+				p.Callback = &callback.Params{URL: "https://example.com/"}
 			}
 			loss := acceptance(b.workspace, tc.direct || tc.keyed)
 			loss.Down = tc.down

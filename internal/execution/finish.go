@@ -207,7 +207,7 @@ func (f *Finishing) Close(ctx context.Context, tx *postgres.Tx) (err error) {
 		jobs[i] = row.JobID
 		left[i] = vacancy{workspaceID: row.WorkspaceID, slot: item.local, ran: !f.free}
 		if row.HasCallback {
-			frozen = append(frozen, callback.Final(f.record(row)))
+			frozen = append(frozen, callback.OfExecution(r.Vault, f.record(row)))
 			charge.Bytes *= 2 // the callback's body contains a copy
 		}
 	}

@@ -42,17 +42,10 @@ type SubmitParams struct {
 	Attempts    int             // 1..3
 	Retry       json.RawMessage // a policy, instead of Attempts; nil: none
 	MaxCredits  *credit.Amount  // reject a higher price; nil: accept any
-	Callback    *CallbackParams
+	Callback    *callback.Params
 	Idempotency *idempotency.Key
 	Traceparent string        // W3C trace context, passed on to the callback; may be empty
 	WaitFor     time.Duration // how long to wait for the final state
-}
-
-// CallbackParams says where and how to deliver the result.
-type CallbackParams struct {
-	URL     string
-	Secret  *string
-	Headers map[string]string
 }
 
 // Submitted is an accepted execution.
@@ -217,7 +210,8 @@ func (s *Service) prepare(a *submission) (*component.Entry, error) {
 	if a.Callback == nil {
 		return entry, nil
 	}
-	return entry, s.prepareCallback(a)
+	a.callbackSealed, a.callbackHeaders, err = a.Callback.Stored(s.Keyring, a.WorkspaceID, a.id)
+	return entry, err
 }
 
 // setRetry checks the retry policy and sets the number of attempts that it permits. It returns INVALID_INPUT
@@ -262,22 +256,6 @@ func (s *Service) sealCall(a *submission) error {
 	if a.call, err = s.Keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
-	return nil
-}
-
-// prepareCallback seals the secrets of the callback and sets its header names.
-func (s *Service) prepareCallback(a *submission) error {
-	sealed, err := callback.Seal(s.Keyring, a.WorkspaceID, a.id, callback.Secrets{
-		Secret: a.Callback.Secret, Headers: a.Callback.Headers,
-	})
-	if err != nil {
-		return fmt.Errorf("seal callback: %w", err)
-	}
-	a.callbackSealed = sealed
-	for name := range a.Callback.Headers {
-		a.callbackHeaders = append(a.callbackHeaders, name)
-	}
-	slices.Sort(a.callbackHeaders)
 	return nil
 }
 

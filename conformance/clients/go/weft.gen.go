@@ -636,7 +636,7 @@ type ComponentExecution struct {
 	// Examples: 1
 	AttemptCount *int32 `json:"attemptCount,omitempty"`
 
-	// Callback The completion callback of an execution and the state of its delivery.
+	// Callback The callback of an execution or a run and the state of its delivery.
 	Callback ComponentExecutionCallback `json:"callback"`
 
 	// Completed True when the component finished and `output` is set, that is when `status` is COMPLETED.
@@ -696,7 +696,7 @@ type ComponentExecution struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// ComponentExecutionCallback The completion callback of an execution and the state of its delivery.
+// ComponentExecutionCallback The callback of an execution or a run and the state of its delivery.
 type ComponentExecutionCallback struct {
 	// AttemptCount How often delivery was attempted, replays included.
 	//
@@ -2296,10 +2296,36 @@ type TriggerResult struct {
 	RunID ID `json:"runId"`
 }
 
-// TriggerWorkflowRequest How to start a run. Setting a field to null is the same as omitting it.
-//
-// Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
+// TriggerWorkflowRequest How to start a run. Setting a field to null is the same as omitting it. `callbackSecret` and `callbackHeaders` need a `callbackUrl`.
 type TriggerWorkflowRequest struct {
+	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. These names
+	// are not allowed, in any case: `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`,
+	// `Upgrade`, `Te`, `Trailer`, `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`,
+	// `webhook-*` and `X-Forwarded-*`. Two names must not differ in case only. A name has at most 64 letters,
+	// digits and hyphens. A value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without
+	// one.
+	//
+	//
+	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
+	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
+
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Use at least 32 random bytes. Encrypted at rest, never shown again. Needs a
+	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
+	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
+	// whole string.
+	//
+	//
+	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
+	CallbackSecret *string `json:"callbackSecret,omitempty"`
+
+	// CallbackURL The URL to which the record of the finished run is posted: https, port 443 or 1024 to 65535, no user info, no fragment,
+	// no white space, no control characters, and a host whose addresses are all public. A deployment can allow
+	// more. A rerun does not inherit the callback of the earlier run, and child runs have none.
+	//
+	//
+	// Examples: https://hooks.example.org/weft
+	CallbackURL *string `json:"callbackUrl,omitempty"`
+
 	// Input The input of the run, as the `inputSchema` of the workflow and of its ON_API_CALLED define. Default: `{}`.
 	// Not allowed with `rerunOf`: a rerun has the input of the earlier run.
 	//
@@ -2690,6 +2716,9 @@ type WorkflowPage struct {
 
 // WorkflowRun A run of a workflow.
 type WorkflowRun struct {
+	// Callback The callback of the run and the state of its delivery. Null if the run has no callback.
+	Callback *ComponentExecutionCallback `json:"callback"`
+
 	// CancelReason The reason of the cancellation request. Null if the request had no reason.
 	//
 	// Examples: The order was withdrawn.
@@ -3173,6 +3202,22 @@ type GetWorkflowRunParams struct {
 
 // GetWorkflowRunParamsStages defines parameters for GetWorkflowRun.
 type GetWorkflowRunParamsStages string
+
+// ListRunCallbackAttemptsParams defines parameters for ListRunCallbackAttempts.
+type ListRunCallbackAttemptsParams struct {
+	// Limit How many items at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `nextCursor` of the previous page. Use it only for the same list and workspace, and with the same filters.
+	// Opaque: do not build one.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReplayRunCallbackParams defines parameters for ReplayRunCallback.
+type ReplayRunCallbackParams struct {
+	// Force Send the callback again even if it was delivered.
+	Force *Force `form:"force,omitempty" json:"force,omitempty"`
+}
 
 // ListRunEventsParams defines parameters for ListRunEvents.
 type ListRunEventsParams struct {
@@ -3779,6 +3824,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId} (the `GetWorkflowRun` operationId).
 	GetWorkflowRun(ctx context.Context, runID RunID, params *GetWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRunCallbackAttempts List callback attempts of a run
+	//
+	// Every attempt to deliver the callback of a run, newest first: its time, its duration and its result. The
+	// receiver's response body is never stored. The list is empty if the run has no callback, or if no attempt was
+	// made yet.
+	//
+	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/callback/attempts (the `ListRunCallbackAttempts` operationId).
+	ListRunCallbackAttempts(ctx context.Context, runID RunID, params *ListRunCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayRunCallback Replay the callback of a run
+	//
+	// Sends the callback of a run again if its delivery failed. A retry that is scheduled for later is sent now, as
+	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+	// those of the first delivery.
+	//
+	// 409 `NO_CALLBACK` if the run has no callback, 409 `EXECUTION_NOT_FINISHED` if the run is not final yet. The
+	// record in the response has no stages.
+	//
+	// Corresponds with POST /v1/sdk/workflows/executions/{runId}/callback/replay (the `ReplayRunCallback` operationId).
+	ReplayRunCallback(ctx context.Context, runID RunID, params *ReplayRunCallbackParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelWorkflowRunWithBody Cancel a run
 	//
@@ -4445,6 +4512,48 @@ func (c *Client) ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsP
 // Corresponds with GET /v1/sdk/workflows/executions/{runId} (the `GetWorkflowRun` operationId).
 func (c *Client) GetWorkflowRun(ctx context.Context, runID RunID, params *GetWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetWorkflowRunRequest(c.Server, runID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRunCallbackAttempts List callback attempts of a run
+//
+// Every attempt to deliver the callback of a run, newest first: its time, its duration and its result. The
+// receiver's response body is never stored. The list is empty if the run has no callback, or if no attempt was
+// made yet.
+//
+// Corresponds with GET /v1/sdk/workflows/executions/{runId}/callback/attempts (the `ListRunCallbackAttempts` operationId).
+func (c *Client) ListRunCallbackAttempts(ctx context.Context, runID RunID, params *ListRunCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRunCallbackAttemptsRequest(c.Server, runID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayRunCallback Replay the callback of a run
+//
+// Sends the callback of a run again if its delivery failed. A retry that is scheduled for later is sent now, as
+// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+// those of the first delivery.
+//
+// 409 `NO_CALLBACK` if the run has no callback, 409 `EXECUTION_NOT_FINISHED` if the run is not final yet. The
+// record in the response has no stages.
+//
+// Corresponds with POST /v1/sdk/workflows/executions/{runId}/callback/replay (the `ReplayRunCallback` operationId).
+func (c *Client) ReplayRunCallback(ctx context.Context, runID RunID, params *ReplayRunCallbackParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayRunCallbackRequest(c.Server, runID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5862,6 +5971,140 @@ func NewGetWorkflowRunRequest(server string, runID RunID, params *GetWorkflowRun
 	return req, nil
 }
 
+// NewListRunCallbackAttemptsRequest constructs an http.Request for the ListRunCallbackAttempts method
+func NewListRunCallbackAttemptsRequest(server string, runID RunID, params *ListRunCallbackAttemptsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "runId", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sdk/workflows/executions/%s/callback/attempts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayRunCallbackRequest constructs an http.Request for the ReplayRunCallback method
+func NewReplayRunCallbackRequest(server string, runID RunID, params *ReplayRunCallbackParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "runId", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sdk/workflows/executions/%s/callback/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCancelWorkflowRunRequest calls the generic CancelWorkflowRun builder with application/json body
 func NewCancelWorkflowRunRequest(server string, runID RunID, body CancelWorkflowRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -6927,6 +7170,32 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId} (the `GetWorkflowRun` operationId).
 	GetWorkflowRunWithResponse(ctx context.Context, runID RunID, params *GetWorkflowRunParams, reqEditors ...RequestEditorFn) (*GetWorkflowRunResponse, error)
+
+	// ListRunCallbackAttemptsWithResponse List callback attempts of a run
+	//
+	// Every attempt to deliver the callback of a run, newest first: its time, its duration and its result. The
+	// receiver's response body is never stored. The list is empty if the run has no callback, or if no attempt was
+	// made yet.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/callback/attempts (the `ListRunCallbackAttempts` operationId).
+	ListRunCallbackAttemptsWithResponse(ctx context.Context, runID RunID, params *ListRunCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*ListRunCallbackAttemptsResponse, error)
+
+	// ReplayRunCallbackWithResponse Replay the callback of a run
+	//
+	// Sends the callback of a run again if its delivery failed. A retry that is scheduled for later is sent now, as
+	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+	// those of the first delivery.
+	//
+	// 409 `NO_CALLBACK` if the run has no callback, 409 `EXECUTION_NOT_FINISHED` if the run is not final yet. The
+	// record in the response has no stages.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sdk/workflows/executions/{runId}/callback/replay (the `ReplayRunCallback` operationId).
+	ReplayRunCallbackWithResponse(ctx context.Context, runID RunID, params *ReplayRunCallbackParams, reqEditors ...RequestEditorFn) (*ReplayRunCallbackResponse, error)
 
 	// CancelWorkflowRunWithBodyWithResponse Cancel a run
 	//
@@ -8037,6 +8306,122 @@ func (r GetWorkflowRunResponse) ContentType() string {
 	return ""
 }
 
+// ListRunCallbackAttemptsResponseDefaultHeaders the declared response headers of an HTTP default response for ListRunCallbackAttempts
+type ListRunCallbackAttemptsResponseDefaultHeaders struct {
+	Allow               *string
+	CacheControl        string
+	XContentTypeOptions string
+	XRequestID          string
+}
+
+type ListRunCallbackAttemptsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CallbackAttemptPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListRunCallbackAttemptsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRunCallbackAttemptsResponse) GetJSON200() *CallbackAttemptPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListRunCallbackAttemptsResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRunCallbackAttemptsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRunCallbackAttemptsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRunCallbackAttemptsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRunCallbackAttemptsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReplayRunCallbackResponseDefaultHeaders the declared response headers of an HTTP default response for ReplayRunCallback
+type ReplayRunCallbackResponseDefaultHeaders struct {
+	Allow               *string
+	CacheControl        string
+	XContentTypeOptions string
+	XRequestID          string
+}
+
+type ReplayRunCallbackResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkflowRun
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReplayRunCallbackResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayRunCallbackResponse) GetJSON200() *WorkflowRun {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReplayRunCallbackResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayRunCallbackResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayRunCallbackResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayRunCallbackResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayRunCallbackResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CancelWorkflowRunResponseDefaultHeaders the declared response headers of an HTTP default response for CancelWorkflowRun
 type CancelWorkflowRunResponseDefaultHeaders struct {
 	Allow               *string
@@ -9118,6 +9503,44 @@ func (c *ClientWithResponses) GetWorkflowRunWithResponse(ctx context.Context, ru
 		return nil, err
 	}
 	return ParseGetWorkflowRunResponse(rsp)
+}
+
+// ListRunCallbackAttemptsWithResponse List callback attempts of a run
+//
+// Every attempt to deliver the callback of a run, newest first: its time, its duration and its result. The
+// receiver's response body is never stored. The list is empty if the run has no callback, or if no attempt was
+// made yet.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sdk/workflows/executions/{runId}/callback/attempts (the `ListRunCallbackAttempts` operationId).
+func (c *ClientWithResponses) ListRunCallbackAttemptsWithResponse(ctx context.Context, runID RunID, params *ListRunCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*ListRunCallbackAttemptsResponse, error) {
+	rsp, err := c.ListRunCallbackAttempts(ctx, runID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRunCallbackAttemptsResponse(rsp)
+}
+
+// ReplayRunCallbackWithResponse Replay the callback of a run
+//
+// Sends the callback of a run again if its delivery failed. A retry that is scheduled for later is sent now, as
+// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
+// those of the first delivery.
+//
+// 409 `NO_CALLBACK` if the run has no callback, 409 `EXECUTION_NOT_FINISHED` if the run is not final yet. The
+// record in the response has no stages.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sdk/workflows/executions/{runId}/callback/replay (the `ReplayRunCallback` operationId).
+func (c *ClientWithResponses) ReplayRunCallbackWithResponse(ctx context.Context, runID RunID, params *ReplayRunCallbackParams, reqEditors ...RequestEditorFn) (*ReplayRunCallbackResponse, error) {
+	rsp, err := c.ReplayRunCallback(ctx, runID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayRunCallbackResponse(rsp)
 }
 
 // CancelWorkflowRunWithBodyWithResponse Cancel a run
@@ -10446,6 +10869,140 @@ func ParseGetWorkflowRunResponse(rsp *http.Response) (*GetWorkflowRunResponse, e
 	switch {
 	case true:
 		var headers GetWorkflowRunResponseDefaultHeaders
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("X-Content-Type-Options"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Content-Type-Options", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XContentTypeOptions = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListRunCallbackAttemptsResponse parses an HTTP response from a ListRunCallbackAttemptsWithResponse call
+func ParseListRunCallbackAttemptsResponse(rsp *http.Response) (*ListRunCallbackAttemptsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRunCallbackAttemptsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CallbackAttemptPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListRunCallbackAttemptsResponseDefaultHeaders
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("X-Content-Type-Options"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Content-Type-Options", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XContentTypeOptions = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayRunCallbackResponse parses an HTTP response from a ReplayRunCallbackWithResponse call
+func ParseReplayRunCallbackResponse(rsp *http.Response) (*ReplayRunCallbackResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayRunCallbackResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkflowRun
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ReplayRunCallbackResponseDefaultHeaders
 		if values := rsp.Header.Values("Allow"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -26,7 +26,7 @@ func TestOnlyTheStatusOfAnAnswerDecides(t *testing.T) {
 	sender := NewSender(guard, 0)
 	for _, a := range egresstest.Answers(`{"ok":true}`) {
 		current, requests = a, 0
-		out, err := sender.send(t.Context(), Message{ExecutionID: newID(t), URL: server.URL, Body: []byte(`{}`)})
+		out, err := sender.send(t.Context(), Message{ID: newID(t), URL: server.URL, Body: []byte(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func TestCB01StatusesThatDeliverAndThatFail(t *testing.T) {
 		if (row.DeliveredAt != nil) != (class == "") || len(r.all()) != 1 || b.jobsLeft(t) != 0 {
 			t.Errorf("%d: delivered at %v, %d requests, %d jobs left", code, row.DeliveredAt, len(r.all()), b.jobsLeft(t))
 		}
-		page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 10, "")
+		page, err := b.service.Attempts(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, 10, "")
 		if err != nil || len(page.Data) != 1 || *page.Data[0].HTTPStatus != int32(code) || page.Data[0].Delivered != (class == "") {
 			t.Errorf("%d: log of attempts %+v, %v", code, page, err)
 		}
@@ -235,7 +235,7 @@ func TestCB23SecretsOfEveryKindSignAsNodeDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := b.deliverer.sender.send(t.Context(), Message{ExecutionID: id, URL: r.url, Body: []byte(vectors.Body), Secrets: secrets})
+		out, err := b.deliverer.sender.send(t.Context(), Message{ID: id, URL: r.url, Body: []byte(vectors.Body), Secrets: secrets})
 		if err != nil || !out.delivered() || r.all()[i].header.Get("X-Svc-Signature") != v.Signature {
 			t.Errorf("%s: %+v, %v, signature %q", v.Name, out, err, r.all()[i].header.Get("X-Svc-Signature"))
 		}
@@ -294,7 +294,7 @@ func TestARestoreChangesTheWebhookID(t *testing.T) {
 	id, secret := newID(t), "secret"
 	for restores, want := range map[int32]string{0: id.String(), 1: id.String() + ".2", 2: id.String() + ".3"} {
 		request, err := sender.request(t.Context(), Message{
-			ExecutionID: id, Restores: restores, URL: "https://a.example", Body: []byte("{}"), Secrets: Secrets{Secret: &secret},
+			ID: id, Restores: restores, URL: "https://a.example", Body: []byte("{}"), Secrets: Secrets{Secret: &secret},
 		}, time.Now())
 		if err != nil {
 			t.Fatal(err)

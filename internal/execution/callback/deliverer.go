@@ -84,6 +84,8 @@ type Deliverer struct {
 type delivery struct {
 	Args
 	jobID       int64
+	ofRun       bool
+	kind        string // the webhook-type
 	restores    int32
 	url         string
 	sealed      []byte
@@ -182,7 +184,7 @@ func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	}
 	sendCtx, span := telemetry.StartSpan(telemetry.FromTraceparent(ctx, c.traceparent), "deliver callback")
 	out, err := d.sender.send(sendCtx, Message{
-		ExecutionID: c.ExecutionID, Restores: c.restores, URL: c.url, Body: body, Secrets: secrets, Traceparent: c.traceparent,
+		ID: c.ExecutionID, OfRun: c.ofRun, Type: c.kind, Restores: c.restores, URL: c.url, Body: body, Secrets: secrets, Traceparent: c.traceparent,
 	})
 	telemetry.EndSpan(span, out.class)
 	release()

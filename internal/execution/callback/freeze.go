@@ -3,6 +3,7 @@ package callback
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,14 +16,35 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Final is an execution that becomes final in the caller's transaction. It has no callback fields,
-// and its output is in stored form.
-type Final db.ExecutionGetRow
+// Final is an execution or a run that becomes final in the caller's transaction.
+type Final struct {
+	WorkspaceID, ID uuid.UUID
+	Type            string // the webhook-type, such as execution.completed
+	Secret          bool   // the body is stored sealed
+	// Record returns the record to send. shown is the callback in it.
+	Record func(ctx context.Context, shown present.CallbackRow) (any, error)
+}
 
-// FreezeManyTx freezes the callback bodies of executions that become final in tx, and enqueues
-// their first delivery. The body is the execution's record at that time, when the callback has no
-// attempts yet. Every attempt and every replay sends these bytes (decisions 5.1). If the output is
-// sealed, the body is sealed too. The bodies and the jobs are written with the commit.
+// OfExecution returns an execution as a Final. Its row has no callback fields, and its output is in
+// stored form. If the output is sealed, the body is sealed too.
+func OfExecution(v *vault.Vault, row db.ExecutionGetRow) Final {
+	return Final{
+		WorkspaceID: row.WorkspaceID, ID: row.ID, Type: "execution." + strings.ToLower(string(row.Status)), Secret: vault.Sealed(row.Output),
+		Record: func(ctx context.Context, shown present.CallbackRow) (record any, err error) {
+			row := row
+			row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &shown.URL, &shown.Signed, shown.HeaderNames
+			if row.Output, err = v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output); err != nil {
+				return nil, err
+			}
+			return present.Execution(row), nil
+		},
+	}
+}
+
+// FreezeManyTx freezes the callback bodies of executions and runs that become final in tx, and
+// enqueues their first delivery. The body is the record at that time, when the callback has no
+// attempts yet. Every attempt and every replay sends these bytes (decisions 5.1). The bodies and the
+// jobs are written with the commit.
 //
 // FreezeManyTx returns the deliveries that this process has room for. The caller must call Start
 // after the commit, or Drop if the commit fails. A nil Deliverer has no room.
@@ -37,12 +59,13 @@ func (d *Deliverer) FreezeManyTx(ctx context.Context, tx *postgres.Tx, v *vault.
 	ready := &Ready{deliverer: d, frozen: time.Now()}
 	p := db.CallbackFreezeManyParams{Queue: Queue, SafetyNet: d.safetyNet(), MaxRuns: maxRuns}
 	for _, c := range deliveries {
+		ready.bytes += int64(len(c.body))
 		kept := d != nil && d.local.reserve(c.WorkspaceID, len(c.body))
 		if kept {
 			ready.deliveries = append(ready.deliveries, c)
 		}
 		p.WorkspaceIds, p.ExecutionIds = append(p.WorkspaceIds, c.WorkspaceID), append(p.ExecutionIds, c.ExecutionID)
-		p.Bodies, p.Kept = append(p.Bodies, c.body), append(p.Kept, kept)
+		p.Bodies, p.WebhookTypes, p.Kept = append(p.Bodies, c.body), append(p.WebhookTypes, c.kind), append(p.Kept, kept)
 	}
 	ready.jobs = postgres.Returning[db.CallbackFreezeManyRow](tx.AtCommit(), db.CallbackFreezeMany, p)
 	if len(ready.deliveries) < len(deliveries) {
@@ -54,11 +77,11 @@ func (d *Deliverer) FreezeManyTx(ctx context.Context, tx *postgres.Tx, v *vault.
 // frozen loads the callbacks and renders their bodies.
 func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]delivery, error) {
 	var p db.CallbackListForFreezeParams
-	rows := make(map[uuid.UUID]db.ExecutionGetRow, len(finals))
+	given := make(map[uuid.UUID]Final, len(finals))
 	for _, final := range finals {
 		p.WorkspaceIds = append(p.WorkspaceIds, final.WorkspaceID)
 		p.ExecutionIds = append(p.ExecutionIds, final.ID)
-		rows[final.ID] = db.ExecutionGetRow(final)
+		given[final.ID] = final
 	}
 	callbacks, err := db.New().CallbackListForFreeze(ctx, tx, p)
 	if err != nil {
@@ -66,14 +89,14 @@ func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]d
 	}
 	deliveries := make([]delivery, len(callbacks))
 	for i, c := range callbacks {
-		row := rows[c.ExecutionID]
-		row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &c.URL, &c.Signed, c.HeaderNames
-		body, err := render(ctx, v, row)
+		final := given[c.ExecutionID]
+		body, err := render(ctx, v, final, present.CallbackRow{URL: c.URL, Signed: c.Signed, HeaderNames: c.HeaderNames})
 		if err != nil {
 			return nil, fmt.Errorf("freeze callback: %w", err)
 		}
 		deliveries[i] = delivery{
-			Args: Args{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID}, restores: c.Restores, url: c.URL, sealed: c.Sealed, body: body,
+			Args: Args{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID}, ofRun: c.OfRun, kind: final.Type,
+			restores: c.Restores, url: c.URL, sealed: c.Sealed, body: body,
 		}
 		if c.Traceparent != nil {
 			deliveries[i].traceparent = *c.Traceparent
@@ -82,16 +105,17 @@ func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]d
 	return deliveries, nil
 }
 
-// render returns the body for a row in stored form: sealed if the output is sealed.
-func render(ctx context.Context, v *vault.Vault, row db.ExecutionGetRow) (body []byte, err error) {
-	secret := vault.Sealed(row.Output)
-	if row.Output, err = v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output); err != nil {
+// render returns the body of a callback in stored form.
+func render(ctx context.Context, v *vault.Vault, final Final, shown present.CallbackRow) ([]byte, error) {
+	record, err := final.Record(ctx, shown)
+	if err != nil {
 		return nil, err
 	}
-	if body, err = strictjson.Encode(present.Execution(row)); err != nil || !secret {
+	body, err := strictjson.Encode(record)
+	if err != nil || !final.Secret {
 		return body, err
 	}
-	return v.Seal(ctx, bodyAt(row.WorkspaceID, row.ID), body)
+	return v.Seal(ctx, bodyAt(final.WorkspaceID, final.ID), body)
 }
 
 // bodyAt returns the place that the body of a callback is sealed for.

@@ -210,10 +210,10 @@ func (b *bench) accept(t testing.TB, wishes ...wish) []Final {
 			w.workspace = b.workspace
 		}
 		now := time.Now().UTC()
-		finals[i] = Final{
+		finals[i] = OfExecution(b.vault, db.ExecutionGetRow{
 			WorkspaceID: w.workspace, ID: newID(t), Module: "RANDOM_UUID", Status: status.ExecutionCompleted,
 			Output: json.RawMessage(`{"uuid":"x","n":1.50}`), CreatedAt: now, UpdatedAt: now,
-		}
+		})
 		sealed, err := Seal(b.keyring, w.workspace, finals[i].ID, Secrets{Secret: w.secret, Headers: w.headers})
 		if err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func TestCB06HostileResponsesAreLimitedInTimeAndMemory(t *testing.T) {
 				c.serve(conn, &wrote)
 			}
 		})
-		message := Message{ExecutionID: newID(t), URL: "https://" + address, Body: []byte("{}")}
+		message := Message{ID: newID(t), URL: "https://" + address, Body: []byte("{}")}
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -210,7 +210,7 @@ func TestCB17NothingOfAResponseIsStoredOrLogged(t *testing.T) {
 	for _, url := range []string{r.url, "https://" + broken + "/"} {
 		f := b.submit(t, wish{url: url, secret: &secret, headers: headers})
 		b.await(t, 2)
-		page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 10, "")
+		page, err := b.service.Attempts(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, 10, "")
 		if err != nil || strings.Contains(string(page.Data[0].Error), canary) {
 			t.Errorf("log of attempts: %s, %v", page.Data[0].Error, err)
 		}

@@ -89,7 +89,16 @@ type Ready struct {
 	deliverer  *Deliverer
 	deliveries []delivery
 	jobs       *postgres.Rows[db.CallbackFreezeManyRow]
+	bytes      int64
 	frozen     time.Time
+}
+
+// Bytes returns the size of the frozen bodies, also of those that this process does not deliver.
+func (r *Ready) Bytes() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.bytes
 }
 
 // Start starts the deliveries and returns without waiting for them.

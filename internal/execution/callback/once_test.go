@@ -22,7 +22,7 @@ func TestAnAttemptSendsOneRequest(t *testing.T) {
 		path := fmt.Sprintf("/%d", i)
 		headers := map[string]string{"Idempotency-Key": "k"}
 		out, err := sender.send(t.Context(), Message{
-			ExecutionID: newID(t), URL: receiver.URL + path, Body: []byte(`{}`), Secrets: Secrets{Headers: headers},
+			ID: newID(t), URL: receiver.URL + path, Body: []byte(`{}`), Secrets: Secrets{Headers: headers},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func TestCB08AHundredReplaysAreOneDelivery(t *testing.T) {
 		var running sync.WaitGroup
 		for range 100 {
 			running.Go(func() {
-				if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+				if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 					t.Error(err)
 				}
 			})
@@ -73,7 +73,7 @@ func TestCB09ReplaysThatAreRejected(t *testing.T) {
 		"erased secret":     {b.workspace, erased.ID, fault.Conflict},
 	} {
 		for _, force := range []bool{false, true} {
-			if err := b.service.Replay(t.Context(), c.workspace, c.execution, force); fault.CodeOf(err) != c.code {
+			if err := b.service.Replay(t.Context(), Of{WorkspaceID: c.workspace, ID: c.execution}, force); fault.CodeOf(err) != c.code {
 				t.Errorf("%s, force %v: %v", name, force, err)
 			}
 		}
@@ -100,7 +100,7 @@ func TestReplaySendsWaitingRetryNow(t *testing.T) {
 			f := b.submit(t, wish{url: r.url, secret: &secret})
 			b.await(t, 1)
 			for attempts := int32(2); attempts <= 3; attempts++ {
-				if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+				if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 					t.Fatal(err)
 				}
 				b.await(t, 1)
@@ -143,7 +143,7 @@ func TestReplayIsSentAlthoughAttemptIsClosing(t *testing.T) {
 			b.start(t)
 			f := b.submit(t, wish{url: b.receiver(t, always(500)).url})
 			b.await(t, 1)
-			if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+			if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 				t.Fatal(err)
 			}
 			waittest.Until(t, "the queue snoozes the job", func() bool {
@@ -169,7 +169,7 @@ func TestReplayNotifiesQueue(t *testing.T) {
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour, time.Hour}}, full: true, notified: true})
 	f := b.submit(t, wish{url: b.receiver(t, always(500)).url})
 	b.await(t, 1)
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, 1)
@@ -186,7 +186,7 @@ func TestReplayBindsCallbackToNewJob(t *testing.T) {
 	b.finish(t, true, f)
 	b.await(t, 1)
 	waited := *b.row(t, f).JobID
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 		t.Fatal(err)
 	}
 	if bound := *b.row(t, f).JobID; bound == waited {
@@ -211,7 +211,7 @@ func TestReplayKeepsPlaceOfDueRetry(t *testing.T) {
 	}
 	waiting := scheduled()
 	for range 2 {
-		if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+		if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +219,7 @@ func TestReplayKeepsPlaceOfDueRetry(t *testing.T) {
 	if !first.Before(waiting) {
 		t.Errorf("scheduled at %v, then %v", waiting, first)
 	}
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 		t.Fatal(err)
 	}
 	if again := scheduled(); !again.Equal(first) {
@@ -237,7 +237,7 @@ func TestForcedReplays(t *testing.T) {
 	})
 	f := b.submit(t, wish{url: r.url})
 	b.await(t, 1)
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, true); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, 1)
@@ -245,7 +245,7 @@ func TestForcedReplays(t *testing.T) {
 	if delivered.State != "DELIVERED" || delivered.AttemptCount != 2 {
 		t.Errorf("a forced replay of a retry that waits: state %s, %d attempts", delivered.State, delivered.AttemptCount)
 	}
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, true); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, 1)
@@ -264,7 +264,7 @@ func TestAFailedForcedReplayLeavesTheCallbackDelivered(t *testing.T) {
 	})
 	f := b.submit(t, wish{url: r.url})
 	b.await(t, 1)
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, true); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, 2)
@@ -282,7 +282,7 @@ func TestAttemptsArePagedNewestFirst(t *testing.T) {
 	var numbers []int32
 	cursor := ""
 	for pages := 1; ; pages++ {
-		page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 2, cursor)
+		page, err := b.service.Attempts(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, 2, cursor)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,11 +303,11 @@ func TestAttemptsArePagedNewestFirst(t *testing.T) {
 	if len(numbers) != 5 || numbers[0] != 5 || numbers[4] != 1 {
 		t.Errorf("attempts %v", numbers)
 	}
-	if _, err := b.service.Attempts(t.Context(), newID(t), f.ID, 2, ""); fault.CodeOf(err) != fault.NotFound {
+	if _, err := b.service.Attempts(t.Context(), Of{WorkspaceID: newID(t), ID: f.ID}, 2, ""); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("another workspace: %v", err)
 	}
 	for _, cursor := range []string{"x", "AAAA", "!"} {
-		if _, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 2, cursor); fault.CodeOf(err) != fault.InvalidInput {
+		if _, err := b.service.Attempts(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, 2, cursor); fault.CodeOf(err) != fault.InvalidInput {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
@@ -337,14 +337,14 @@ func TestAForcedReplayThatChangesNothingIsNotAudited(t *testing.T) {
 		return n
 	}
 	passed := due("-1 second") // the state while an attempt is sent
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, true); err != nil {
 		t.Fatal(err)
 	}
 	if row := b.row(t, f); *row.DueAt != passed || events() != 0 {
 		t.Errorf("due %v, then %v, with %d events", passed, row.DueAt, events())
 	}
 	due("1 hour")
-	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
+	if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, true); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, 1)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +21,23 @@ import (
 type Secrets struct {
 	Secret  *string           `json:"secret,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// Params says where and how to deliver a result.
+type Params struct {
+	URL     string
+	Secret  *string
+	Headers map[string]string
+}
+
+// Stored returns what is stored of the callback of an execution or run in addition to its URL: the
+// sealed secrets, nil without any, and the sorted names of its headers.
+func (p Params) Stored(keyring *seal.Keyring, workspaceID, id uuid.UUID) (sealed []byte, headerNames []string, err error) {
+	sealed, err = Seal(keyring, workspaceID, id, Secrets{Secret: p.Secret, Headers: p.Headers})
+	if err != nil {
+		return nil, nil, fmt.Errorf("seal callback: %w", err)
+	}
+	return sealed, slices.Sorted(maps.Keys(p.Headers)), nil
 }
 
 // Seal encrypts the secrets of one execution's callback. It returns nil if s is empty.

@@ -43,7 +43,7 @@ func TestMT06SecretsThatCannotBeDecryptedFailTheDelivery(t *testing.T) {
 				if class, _ := failure(t, row.LastError); class != classSecrets || row.State != "EXHAUSTED" || row.AttemptCount != 1 || row.DueAt != nil {
 					t.Errorf("it is %s after %d attempts, due %v, with %s", row.State, row.AttemptCount, row.DueAt, row.LastError)
 				}
-				page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 10, "")
+				page, err := b.service.Attempts(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, 10, "")
 				if err != nil || len(page.Data) != 1 || page.Data[0].Delivered || !strings.Contains(string(page.Data[0].Error), "The stored secrets cannot be decrypted") {
 					t.Errorf("its owner reads %+v, %v", page, err)
 				}
@@ -57,7 +57,7 @@ func TestMT06SecretsThatCannotBeDecryptedFailTheDelivery(t *testing.T) {
 			b.setSealed(t, flipped, stored)
 			b.setSealed(t, moved, own)
 			for _, f := range []Final{flipped, moved} {
-				if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
+				if err := b.service.Replay(t.Context(), Of{WorkspaceID: f.WorkspaceID, ID: f.ID}, false); err != nil {
 					t.Fatal(err)
 				}
 				if classes := b.await(t, 1); classes[0] != "" || b.row(t, f).State != "DELIVERED" {

@@ -27,8 +27,10 @@ const (
 
 // Message is one callback to be sent. Every attempt sends the same Message.
 type Message struct {
-	ExecutionID uuid.UUID
-	Restores    int32 // how many restores caused the record to be computed again
+	ID          uuid.UUID // of the execution or run
+	OfRun       bool
+	Type        string // the webhook-type
+	Restores    int32  // how many restores caused the record to be computed again
 	URL         string
 	Body        []byte // frozen
 	Secrets     Secrets
@@ -39,9 +41,9 @@ type Message struct {
 // ID differs from the ID of earlier deliveries, because the body may differ (decisions 5.4).
 func (m Message) webhookID() string {
 	if m.Restores == 0 {
-		return m.ExecutionID.String()
+		return m.ID.String()
 	}
-	return fmt.Sprintf("%s.%d", m.ExecutionID, m.Restores+1)
+	return fmt.Sprintf("%s.%d", m.ID, m.Restores+1)
 }
 
 // outcome is the result of an attempt. It keeps only the status and the Retry-After header of the
@@ -136,7 +138,12 @@ func (s *Sender) request(ctx context.Context, m Message, now time.Time) (*http.R
 	id := m.webhookID()
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", userAgent)
-	h.Set("X-Svc-Execution-Id", m.ExecutionID.String())
+	h.Set("Webhook-Type", m.Type)
+	if m.OfRun {
+		h.Set("X-Svc-Run-Id", m.ID.String())
+	} else {
+		h.Set("X-Svc-Execution-Id", m.ID.String())
+	}
 	if secret := m.Secrets.Secret; secret != nil {
 		h.Set("X-Svc-Signature", signature.CallbackV1(*secret, m.Body))
 		h.Set("Webhook-Id", id)

@@ -62,7 +62,7 @@ func TestAttemptsReportWhatWasSentAndWhatWasWrong(t *testing.T) {
 
 func checkAttempt(t *testing.T, sender *Sender, name, url, class, reason, sent string) {
 	t.Helper()
-	out, err := sender.send(t.Context(), Message{ExecutionID: newID(t), URL: url, Body: []byte(`{}`)})
+	out, err := sender.send(t.Context(), Message{ID: newID(t), URL: url, Body: []byte(`{}`)})
 	if err != nil || out.class != class || out.reason != reason || out.sent != sent {
 		t.Errorf("%s: class %q, reason %q, sent %q, %v; want %q, %q, %q", name, out.class, out.reason, out.sent, err, class, reason, sent)
 		return
@@ -91,7 +91,7 @@ func TestAnAttemptOnAReusedConnectionReportsWhatWasSent(t *testing.T) {
 			t.Fatal("no connection was reused")
 		}
 		before := receiver.Seen("/")
-		out, err := sender.send(t.Context(), Message{ExecutionID: newID(t), URL: receiver.URL + "/", Body: []byte(`{}`)})
+		out, err := sender.send(t.Context(), Message{ID: newID(t), URL: receiver.URL + "/", Body: []byte(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}

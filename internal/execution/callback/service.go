@@ -55,17 +55,31 @@ func CheckSecret(secret string) error {
 	return nil
 }
 
-// Replay enqueues another delivery of an execution's callback (contract 4.4), with a full schedule
-// of attempts. If a retry is scheduled, the retry is sent now instead, as the next attempt of the
-// same delivery. Replay changes nothing while an attempt is being sent. It also changes nothing
-// after a successful delivery, unless force is true.
+// Of names the execution or run that a callback belongs to.
+type Of struct {
+	WorkspaceID, ID uuid.UUID
+	Run             bool
+}
+
+// kind returns what the callback belongs to, in words.
+func (o Of) kind() string {
+	if o.Run {
+		return "run"
+	}
+	return "execution"
+}
+
+// Replay enqueues another delivery of a callback (contract 4.4), with a full schedule of attempts. If
+// a retry is scheduled, the retry is sent now instead, as the next attempt of the same delivery. Replay
+// changes nothing while an attempt is being sent. It also changes nothing after a successful delivery,
+// unless force is true. The caller has checked that a run exists.
 //
 // Errors: NOT_FOUND, NO_CALLBACK, EXECUTION_NOT_FINISHED, and CONFLICT once the secrets that a
 // delivery needs are erased.
-func (s *Service) Replay(ctx context.Context, workspaceID, executionID uuid.UUID, force bool) error {
-	c, err := db.New().CallbackGet(ctx, s.db, db.CallbackGetParams{WorkspaceID: workspaceID, ExecutionID: executionID})
-	if postgres.NotFound(err) {
-		return s.missing(ctx, workspaceID, executionID)
+func (s *Service) Replay(ctx context.Context, of Of, force bool) error {
+	c, err := db.New().CallbackGet(ctx, s.db, db.CallbackGetParams{WorkspaceID: of.WorkspaceID, ExecutionID: of.ID})
+	if postgres.NotFound(err) || err == nil && c.OfRun != of.Run {
+		return s.missing(ctx, of)
 	}
 	if err != nil {
 		return fmt.Errorf("read callback: %w", err)
@@ -73,7 +87,7 @@ func (s *Service) Replay(ctx context.Context, workspaceID, executionID uuid.UUID
 	if todo, err := replayable(c, force); !todo || err != nil {
 		return err
 	}
-	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.replayTx(ctx, tx, workspaceID, executionID, force) })
+	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.replayTx(ctx, tx, of, force) })
 	if err != nil && fault.CodeOf(err) == fault.Internal {
 		return fmt.Errorf("replay callback: %w", err)
 	}
@@ -86,7 +100,7 @@ func replayable(c db.Callback, force bool) (bool, error) {
 	erased := c.Sealed == nil && (c.Signed || len(c.HeaderNames) > 0)
 	switch {
 	case c.State == statePending:
-		return false, fault.New(fault.ExecutionNotFinished, "The execution has not finished: its callback is delivered when it has.")
+		return false, fault.New(fault.ExecutionNotFinished, "The %s has not finished: its callback is delivered when it has.", Of{Run: c.OfRun}.kind())
 	case c.State == stateQueued:
 		return c.DueAt != nil, nil
 	case c.DeliveredAt != nil && !force:
@@ -100,9 +114,9 @@ func replayable(c db.Callback, force bool) (bool, error) {
 }
 
 // replayTx locks the callback, checks it again, and enqueues the delivery.
-func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executionID uuid.UUID, force bool) error {
+func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, of Of, force bool) error {
 	q := db.New()
-	row, err := q.CallbackLock(ctx, tx, db.CallbackLockParams{WorkspaceID: workspaceID, ExecutionID: executionID})
+	row, err := q.CallbackLock(ctx, tx, db.CallbackLockParams{WorkspaceID: of.WorkspaceID, ExecutionID: of.ID})
 	if err != nil {
 		return err
 	}
@@ -113,27 +127,30 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 	if c.State == stateQueued && !row.Waits {
 		return nil // an attempt is due or being sent
 	}
-	ids, err := enqueueManyTx(ctx, tx, s.jobs, []Args{{WorkspaceID: workspaceID, ExecutionID: executionID}}, time.Time{})
+	ids, err := enqueueManyTx(ctx, tx, s.jobs, []Args{{WorkspaceID: of.WorkspaceID, ExecutionID: of.ID}}, time.Time{})
 	if err != nil {
 		return err
 	}
 	if c.State == stateQueued {
-		err = q.CallbackMakeDue(ctx, tx, db.CallbackMakeDueParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+		err = q.CallbackMakeDue(ctx, tx, db.CallbackMakeDueParams{WorkspaceID: of.WorkspaceID, ExecutionID: of.ID, JobID: &ids[0]})
 	} else {
-		err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+		err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: of.WorkspaceID, ExecutionID: of.ID, JobID: &ids[0]})
 	}
 	if err != nil {
 		return err
 	}
 	return audit.RecordTx(ctx, tx, audit.Event{
-		WorkspaceID: workspaceID, Action: "callback.replayed", SubjectKind: "execution", SubjectID: executionID.String(),
+		WorkspaceID: of.WorkspaceID, Action: "callback.replayed", SubjectKind: of.kind(), SubjectID: of.ID.String(),
 		Details: map[string]any{"force": force},
 	})
 }
 
-// missing returns NO_CALLBACK if the execution exists, and NOT_FOUND otherwise.
-func (s *Service) missing(ctx context.Context, workspaceID, executionID uuid.UUID) error {
-	if err := s.exists(ctx, workspaceID, executionID); err != nil {
+// missing returns NO_CALLBACK if the execution or run exists, and NOT_FOUND otherwise.
+func (s *Service) missing(ctx context.Context, of Of) error {
+	if of.Run {
+		return fault.New(fault.NoCallback, "The run was started without a callbackUrl.")
+	}
+	if err := s.exists(ctx, of.WorkspaceID, of.ID); err != nil {
 		return err
 	}
 	return fault.New(fault.NoCallback, "The execution was submitted without a callbackUrl.")
@@ -152,8 +169,9 @@ func (s *Service) exists(ctx context.Context, workspaceID, executionID uuid.UUID
 }
 
 // Attempts returns a page of the log of attempts, newest first (decisions 5.8). It returns
-// NOT_FOUND for an unknown execution and INVALID_INPUT for an invalid cursor.
-func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UUID, limit int, after string) (api.CallbackAttemptPage, error) {
+// NOT_FOUND for an unknown execution and INVALID_INPUT for an invalid cursor. The caller has checked
+// that a run exists.
+func (s *Service) Attempts(ctx context.Context, of Of, limit int, after string) (api.CallbackAttemptPage, error) {
 	page := api.CallbackAttemptPage{Data: []api.CallbackAttempt{}}
 	before := int32(math.MaxInt32)
 	if after != "" {
@@ -163,11 +181,13 @@ func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UU
 		}
 		before = int32(binary.BigEndian.Uint32(raw))
 	}
-	if err := s.exists(ctx, workspaceID, executionID); err != nil {
-		return page, err
+	if !of.Run {
+		if err := s.exists(ctx, of.WorkspaceID, of.ID); err != nil {
+			return page, err
+		}
 	}
 	rows, err := db.New().CallbackAttemptList(ctx, s.db, db.CallbackAttemptListParams{
-		WorkspaceID: workspaceID, ExecutionID: executionID, Before: before, MaxRows: int32(limit) + 1,
+		WorkspaceID: of.WorkspaceID, ExecutionID: of.ID, Before: before, MaxRows: int32(limit) + 1,
 	})
 	if err != nil {
 		return page, fmt.Errorf("list callback attempts: %w", err)
@@ -186,7 +206,8 @@ func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UU
 
 // Exhausted is a callback that was never delivered and is not sent again.
 type Exhausted struct {
-	ExecutionID uuid.UUID
+	ExecutionID uuid.UUID // or the ID of the run
+	OfRun       bool
 	URL         string
 	Attempts    int32
 	LastAt      *time.Time
@@ -201,7 +222,7 @@ func (s *Service) Exhausted(ctx context.Context, workspaceID uuid.UUID, limit in
 		return nil, fmt.Errorf("list exhausted callbacks: %w", err)
 	}
 	for _, row := range rows {
-		all = append(all, Exhausted{ExecutionID: row.ExecutionID, URL: row.URL, Attempts: row.AttemptCount, LastAt: row.LastAttemptAt, LastError: row.LastError})
+		all = append(all, Exhausted{ExecutionID: row.ExecutionID, OfRun: row.OfRun, URL: row.URL, Attempts: row.AttemptCount, LastAt: row.LastAttemptAt, LastError: row.LastError})
 	}
 	return all, nil
 }

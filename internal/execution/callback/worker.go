@@ -60,7 +60,7 @@ func (d *Deliverer) work(ctx context.Context, job *river.Job[Args]) (time.Durati
 		return row.Wait, nil
 	}
 	c := delivery{
-		Args: job.Args, jobID: job.ID, restores: row.Restores, url: row.URL, sealed: row.Sealed, body: row.Body, tries: int(row.Tries), held: true,
+		Args: job.Args, jobID: job.ID, ofRun: row.OfRun, kind: row.WebhookType, restores: row.Restores, url: row.URL, sealed: row.Sealed, body: row.Body, tries: int(row.Tries), held: true,
 		unopened: row.Unopened,
 	}
 	if row.Traceparent != nil {

@@ -3,11 +3,39 @@ package present
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
+
+// CallbackRow is what a record shows of a callback. Before the first attempt, it has only the URL, Signed
+// and HeaderNames.
+type CallbackRow struct {
+	URL           string
+	Signed        bool
+	HeaderNames   []string
+	AttemptCount  int32
+	LastAttemptAt *time.Time
+	DeliveredAt   *time.Time
+	LastError     json.RawMessage
+}
+
+// Callback returns the callback object of a record (contract 2.2).
+func Callback(row CallbackRow) api.ComponentExecutionCallback {
+	c := api.ComponentExecutionCallback{
+		URL: &row.URL, Signed: row.Signed, HeaderNames: row.HeaderNames, AttemptCount: row.AttemptCount,
+		LastAttemptAt: timestamp.OfPointer(row.LastAttemptAt), DeliveredAt: timestamp.OfPointer(row.DeliveredAt), LastError: row.LastError,
+	}
+	if c.HeaderNames == nil {
+		c.HeaderNames = []string{}
+	}
+	if row.Signed {
+		c.SignatureAlgorithm = new(api.SignatureAlgorithmHmacSha256V1)
+	}
+	return c
+}
 
 // CallbackAttempt returns one entry of a callback's log of attempts (decisions 5.8).
 func CallbackAttempt(row db.CallbackAttempt) api.CallbackAttempt {

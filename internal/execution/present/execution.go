@@ -41,24 +41,17 @@ func Execution(row db.ExecutionGetRow) api.ComponentExecution {
 // executionCallback returns the callback object (contract 2.2). If the execution has no callback,
 // the object is present and its fields are empty.
 func executionCallback(row db.ExecutionGetRow) api.ComponentExecutionCallback {
-	c := api.ComponentExecutionCallback{URL: row.CallbackURL, HeaderNames: []string{}}
 	if row.CallbackURL == nil {
-		return c
+		return api.ComponentExecutionCallback{HeaderNames: []string{}}
 	}
-	if row.CallbackHeaderNames != nil {
-		c.HeaderNames = row.CallbackHeaderNames
-	}
-	if row.CallbackSigned != nil && *row.CallbackSigned {
-		c.Signed = true
-		c.SignatureAlgorithm = new(api.SignatureAlgorithmHmacSha256V1)
+	c := CallbackRow{
+		URL: *row.CallbackURL, Signed: row.CallbackSigned != nil && *row.CallbackSigned, HeaderNames: row.CallbackHeaderNames,
+		LastAttemptAt: row.CallbackLastAttemptAt, DeliveredAt: row.CallbackDeliveredAt, LastError: row.CallbackLastError,
 	}
 	if row.CallbackAttemptCount != nil {
 		c.AttemptCount = *row.CallbackAttemptCount
 	}
-	c.LastAttemptAt = timestamp.OfPointer(row.CallbackLastAttemptAt)
-	c.DeliveredAt = timestamp.OfPointer(row.CallbackDeliveredAt)
-	c.LastError = row.CallbackLastError
-	return c
+	return Callback(c)
 }
 
 // ExecutionEvent returns an event of an execution's stream (decisions 4.5).

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"mime"
@@ -19,10 +20,11 @@ import (
 // Body.
 type Delivery struct {
 	At          timestamp.Time   `json:"at"`          // when the body had been read
-	ExecutionID string           `json:"executionId"` // "" if it names none
-	Module      string           `json:"module"`      // "" if it names none
-	Status      status.Execution `json:"status"`      // "" if it names none
-	Attempt     int              `json:"attempt"`     // number of deliveries of this execution so far
+	ExecutionID string           `json:"executionId"` // "" if it names none; of a run: "" too
+	RunID       string           `json:"runId,omitempty"`
+	Module      string           `json:"module"`  // "" if it names none
+	Status      status.Execution `json:"status"`  // "" if it names none
+	Attempt     int              `json:"attempt"` // number of deliveries of this execution so far
 	Repeat      Repeat           `json:"repeat"`
 	Signature   Verdict          `json:"signature"`
 	Reason      string           `json:"reason,omitempty"` // why the signature is not good
@@ -77,36 +79,50 @@ func read(header http.Header, body []byte) Delivery {
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	fault(err != nil || kind != "application/json", "Content-Type is not application/json")
 
-	named := header.Values("X-Svc-Execution-Id")
+	name, what, shown := "X-Svc-Execution-Id", "execution", &d.ExecutionID
+	if header.Get("X-Svc-Run-Id") != "" {
+		name, what, shown = "X-Svc-Run-Id", "run", &d.RunID
+	}
+	named := header.Values(name)
 	headerID := ""
 	if len(named) == 1 && isID(named[0]) {
 		headerID = named[0]
 	}
-	fault(headerID == "", "X-Svc-Execution-Id is not an execution ID")
+	fault(headerID == "", name+" is not "+article(what)+" ID")
 
 	var record struct{ ID, Module, Status string }
 	if strictjson.CheckObject(body) != nil || json.Unmarshal(body, &record) != nil {
-		d.ExecutionID = headerID
-		fault(true, "the body is not an execution record")
+		*shown = headerID
+		fault(true, "the body is not "+article(what)+" record")
 		return d
 	}
 	if isID(record.ID) {
-		d.ExecutionID = record.ID
-		fault(headerID != "" && headerID != record.ID, "X-Svc-Execution-Id differs from the ID in the body")
+		*shown = record.ID
+		fault(headerID != "" && headerID != record.ID, name+" differs from the ID in the body")
 	} else {
-		d.ExecutionID = headerID
-		fault(true, "the body's id is not an execution ID")
+		*shown = headerID
+		fault(true, "the body's id is not "+article(what)+" ID")
 	}
 	if len(record.Module) <= 64 && moduleForm.MatchString(record.Module) {
 		d.Module = record.Module
 	}
-	fault(d.Module == "", "the body names no module")
-	if state := status.Execution(record.Status); state.Terminal() {
+	fault(d.Module == "" && what == "execution", "the body names no module")
+	if state := status.Execution(record.Status); state.Terminal() || what == "run" && status.Run(state).Terminal() {
 		d.Status = state
 	}
 	fault(d.Status == "", "the body's status is not final")
 	return d
 }
+
+func article(what string) string {
+	if what == "execution" {
+		return "an execution"
+	}
+	return "a " + what
+}
+
+// id returns the ID of the execution or run.
+func (d Delivery) id() string { return cmp.Or(d.ExecutionID, d.RunID) }
 
 // isID reports whether text is an ID in Weft's format.
 func isID(text string) bool {

@@ -98,7 +98,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	d.At = timestamp.Of(arrived)
 	d.Signature, d.Reason = judge(r.cfg.Secret, request.Header, body, arrived)
 	d.refused = r.cfg.Secret != nil && d.Signature != Good
-	d.Attempt, d.Repeat = r.memory.arrive(d.ExecutionID, body, !d.refused)
+	d.Attempt, d.Repeat = r.memory.arrive(d.id(), body, !d.refused)
 	if d.Repeat == Altered {
 		d.Faults = append(d.Faults, "the body differs from earlier deliveries")
 	}
@@ -150,7 +150,7 @@ func (r *Receiver) reserve() bool {
 // finish reports a delivery, and closes done after the last one.
 func (r *Receiver) finish(d Delivery) {
 	if d.accepted() {
-		r.memory.accept(d.ExecutionID)
+		r.memory.accept(d.id())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -84,6 +84,17 @@ func TestMistakenFormsOfTheSecretAreExplained(t *testing.T) {
 	}
 }
 
+func TestCallbacksOfRunsAreUnderstood(t *testing.T) {
+	t.Parallel()
+	for state, faults := range map[string][]string{"COMPLETED": {}, "FAILED": {}, "CANCELED": {}, "EXECUTING": {"the body's status is not final"}} {
+		header := http.Header{"Content-Type": {"application/json"}, "X-Svc-Run-Id": {one}}
+		d := read(header, []byte(`{"id":"`+one+`","workflowId":"`+two+`","status":"`+state+`"}`))
+		if d.RunID != one || d.ExecutionID != "" || !slices.Equal(d.Faults, faults) {
+			t.Errorf("%s: got run %q, execution %q and faults %q", state, d.RunID, d.ExecutionID, d.Faults)
+		}
+	}
+}
+
 func TestWithoutASecretSignaturesAreNotChecked(t *testing.T) {
 	t.Parallel()
 	record := body(one)

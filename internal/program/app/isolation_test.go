@@ -49,7 +49,10 @@ func (n *tenant) resources(t *testing.T, receiver string) map[string]string {
 		n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{
 			"name": n.owner.Name, "components": []map[string]any{{"id": componentID, "module": "RANDOM_UUID"}},
 		}).into(t, &w)
-		n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+w.ID.String(), map[string]any{"waitForMs": 15000}).into(t, &run)
+		n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+w.ID.String(), map[string]any{"waitForMs": 15000, "callbackUrl": receiver}).into(t, &run)
+		waittest.Until(t, "the callback of the run to be delivered", func() bool {
+			return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/workflows/executions/"+run.RunID.String(), nil).body, `"deliveredAt":"`)
+		})
 	}
 	for _, name := range []string{"FIRST", "TOKEN"} {
 		n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/"+name, map[string]any{"value": "of " + n.id.String()}).into(t, &struct{}{})

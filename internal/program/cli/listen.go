@@ -253,6 +253,14 @@ func escapeUnprintable(line string) string {
 	return out.String()
 }
 
+// kindOf returns what a delivery without a module belongs to.
+func kindOf(d receiver.Delivery) string {
+	if d.RunID != "" {
+		return "run"
+	}
+	return "-"
+}
+
 // summary describes a delivery in one line.
 func summary(d receiver.Delivery) string {
 	verdict := string(d.Signature)
@@ -260,7 +268,7 @@ func summary(d receiver.Delivery) string {
 		verdict = "BAD"
 	}
 	parts := []string{
-		d.At.Std().Local().Format("15:04:05.000"), cmp.Or(d.ExecutionID, "-"), cmp.Or(d.Module, "-"), cmp.Or(string(d.Status), "-"),
+		d.At.Std().Local().Format("15:04:05.000"), cmp.Or(d.ExecutionID, d.RunID, "-"), cmp.Or(d.Module, kindOf(d)), cmp.Or(string(d.Status), "-"),
 		fmt.Sprintf("attempt %d", d.Attempt), "signature " + verdict, answered(d),
 	}
 	if d.Reason != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/web/page"
@@ -155,7 +156,7 @@ func (s *site) showExecution(ctx context.Context, w http.ResponseWriter, r *http
 	}
 	if record.Callback.URL != nil {
 		p.URL, p.Force = *record.Callback.URL, record.Callback.DeliveredAt != nil
-		attempts, err := s.Callbacks.Attempts(ctx, v.WorkspaceID, id, shownAttempts, "")
+		attempts, err := s.Callbacks.Attempts(ctx, callback.Of{WorkspaceID: v.WorkspaceID, ID: id}, shownAttempts, "")
 		if err != nil {
 			return err
 		}
@@ -190,7 +191,7 @@ func (s *site) replay(w http.ResponseWriter, r *http.Request) error {
 	if err := s.allow(ctx, v, "replayComponentCallback"); err != nil {
 		return s.showExecution(ctx, w, r, v, err)
 	}
-	if err := s.Callbacks.Replay(ctx, v.WorkspaceID, id, r.PostFormValue("force") == "yes"); err != nil {
+	if err := s.Callbacks.Replay(ctx, callback.Of{WorkspaceID: v.WorkspaceID, ID: id}, r.PostFormValue("force") == "yes"); err != nil {
 		return s.showExecution(ctx, w, r, v, err)
 	}
 	return page.SeeOther(w, r, executionAddress(v.WorkspaceID, id))

@@ -34,7 +34,7 @@ type overviewPage struct {
 // undelivered is a callback that is not sent again.
 type undelivered struct {
 	callback.Exhausted
-	Address string // of the page of its execution
+	Address string // of the page of its execution or run
 	Failure failure
 }
 
@@ -85,7 +85,11 @@ func (s *site) overview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, one := range exhausted {
-		p.Callbacks = append(p.Callbacks, undelivered{one, executionAddress(v.WorkspaceID, one.ExecutionID), failureOf(one.LastError)})
+		address := executionAddress(v.WorkspaceID, one.ExecutionID)
+		if one.OfRun {
+			address = runAddress(v.WorkspaceID, one.ExecutionID)
+		}
+		p.Callbacks = append(p.Callbacks, undelivered{one, address, failureOf(one.LastError)})
 	}
 	if p.Credits, err = s.Credits.Credits(ctx, v.WorkspaceID); err != nil {
 		return err

@@ -118,7 +118,7 @@ func TestOperationsLinkToFollowUps(t *testing.T) {
 		"createWorkflow":           {"getWorkflow", "triggerWorkflow", "quoteWorkflow"},
 		"getWorkflow":              {"triggerWorkflow", "quoteWorkflow", "replaceWorkflow"},
 		"triggerWorkflow":          {"getWorkflowRun", "streamWorkflowRun", "cancelWorkflowRun", "listRunStages", "listRunEvents", "getWorkflow"},
-		"getWorkflowRun":           {"streamWorkflowRun", "cancelWorkflowRun", "sendRunSignal", "listRunStages", "listRunEvents", "getWorkflow"},
+		"getWorkflowRun":           {"streamWorkflowRun", "cancelWorkflowRun", "sendRunSignal", "listRunStages", "listRunEvents", "replayRunCallback", "listRunCallbackAttempts", "getWorkflow"},
 		"cancelWorkflowRun":        {"getWorkflowRun", "streamWorkflowRun"},
 		"createSchedule":           {"getSchedule", "getWorkflow"},
 		"createHook":               {"getHook", "challengeHook", "receiveHook", "getWorkflow"},

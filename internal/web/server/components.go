@@ -9,10 +9,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/execution"
-	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/web/contract"
 )
@@ -68,37 +66,9 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		}
 		params.MaxCredits = &most
 	}
-	faults = contract.Together(faults, egress.CheckCallbackHeaders(body.CallbackHeaders))
-	if body.CallbackSecret != nil {
-		faults = contract.Together(faults, callback.CheckSecret(*body.CallbackSecret))
-	}
-	if body.CallbackURL == nil {
-		return params, contract.Together(faults, checkNoCallback(body))
-	}
-	if err := contract.Together(faults, s.Guard.CheckCallbackURL(*body.CallbackURL)); err != nil {
-		return params, err
-	}
-	params.Callback = &execution.CallbackParams{
-		URL: *body.CallbackURL, Secret: body.CallbackSecret, Headers: body.CallbackHeaders,
-	}
-	return params, nil
-}
-
-// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has other callback fields.
-// Otherwise the service would ignore these fields, and the caller would wait for a callback in
-// vain.
-func checkNoCallback(body *api.ExecuteComponentRequest) error {
-	var details []fault.Detail
-	if body.CallbackSecret != nil {
-		details = append(details, fault.NewDetail("/callbackSecret", "requires a callbackUrl. Add the URL or omit the secret"))
-	}
-	if body.CallbackHeaders != nil {
-		details = append(details, fault.NewDetail("/callbackHeaders", "requires a callbackUrl. Add the URL or omit the headers"))
-	}
-	if len(details) == 0 {
-		return nil
-	}
-	return fault.Malformed(details)
+	given, err := s.callbackParams(body.CallbackURL, body.CallbackSecret, body.CallbackHeaders)
+	params.Callback = given
+	return params, contract.Together(faults, err)
 }
 
 // visibleKeys returns the keys whose executions the principal may see, or nil for all keys.

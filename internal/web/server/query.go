@@ -47,7 +47,7 @@ func checkParameters(r *http.Request, operation *contract.Operation, query url.V
 // positions has the number of bytes of a position in each list, by the operation that returns the
 // list. The position in listComponents is a name.
 var positions = map[string]int{
-	"listApiKeys": 16, "listAuditEvents": 16, "listCallbackAttempts": 4, "listComponentExecutions": 16,
+	"listApiKeys": 16, "listAuditEvents": 16, "listCallbackAttempts": 4, "listRunCallbackAttempts": 4, "listComponentExecutions": 16,
 	"listEnvironmentVariables": 16, "listHooks": 16, "listInvitations": 16, "listLedger": 16, "listMembers": 24, "listRunEvents": 8,
 	"listRunStages": 16, "listSchedules": 16, "listWorkflowRuns": 16, "listWorkflows": 16, "listWorkspaceEnvironmentVariables": 16,
 	"listWorkspaces": 16,

@@ -73,6 +73,7 @@ func (r response) VisitListSystemComponentsResponse(w http.ResponseWriter) error
 func (r response) VisitExecuteComponentResponse(w http.ResponseWriter) error         { return r(w) }
 func (r response) VisitGetComponentExecutionResponse(w http.ResponseWriter) error    { return r(w) }
 func (r response) VisitReplayComponentCallbackResponse(w http.ResponseWriter) error  { return r(w) }
+func (r response) VisitReplayRunCallbackResponse(w http.ResponseWriter) error        { return r(w) }
 func (r response) VisitListComponentExecutionsResponse(w http.ResponseWriter) error  { return r(w) }
 func (r response) VisitListLedgerResponse(w http.ResponseWriter) error               { return r(w) }
 func (r response) VisitCreateHookResponse(w http.ResponseWriter) error               { return r(w) }

@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/web/contract"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
@@ -19,7 +20,7 @@ import (
 // TriggerWorkflow accepts a run and, if requested, waits until it finishes. Once the run is
 // accepted, the response is 200, even if the wait times out or fails.
 func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
-	params, err := triggerParams(ctx, request)
+	params, err := s.triggerParams(ctx, request)
 	if err != nil {
 		return nil, mismatchFirst(ctx, s.Executions.CheckRepeat, callOf(ctx), err)
 	}
@@ -46,7 +47,9 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 	return response(whole.write).replayed(triggered.Replayed), nil
 }
 
-func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject) (run.TriggerParams, error) {
+// triggerParams returns the parameters of Trigger for a request. It returns INVALID_INPUT if the credit
+// limit or the callback is invalid.
+func (s *Server) triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject) (run.TriggerParams, error) {
 	call := callOf(ctx)
 	params := run.TriggerParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, KeyRootID: call.principal.RootID, Access: call.principal,
@@ -66,14 +69,17 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 	if body.RerunOf != nil {
 		params.RerunOf = &orchestrator.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
 	}
+	var faults error
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())
 		if err != nil {
-			return params, fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
+			faults = fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
 		}
 		params.MaxCredits = &most
 	}
-	return params, nil
+	given, err := s.callbackParams(body.CallbackURL, body.CallbackSecret, body.CallbackHeaders)
+	params.Callback = given
+	return params, contract.Together(faults, err)
 }
 
 // QuoteWorkflow returns what a run would cost.

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -52,7 +53,8 @@ type advance struct {
 	events   int64                            // bytes of events
 	counted  bool                             // the totals of the tree include the advance
 	wake     time.Time
-	result   []byte // for the schedule of a run that completes, sealed
+	result   []byte          // for the schedule of a run that completes, sealed
+	calls    *callback.Ready // the callback of the run that it ends
 }
 
 // advanceRun advances a run, publishes the result, and reports whether another advance must follow
@@ -141,6 +143,7 @@ func (o *Orchestrator) commit(ctx context.Context, l *locked, w wakeup) (a *adva
 		a, err = o.advanceTx(ctx, tx, l, w)
 		return err
 	})
+	a.dropCallback(err)
 	return a, billing.PeriodError(err, l.key.WorkspaceID)
 }
 
@@ -254,6 +257,7 @@ func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
 	if a.Run.Status.Terminal() {
 		o.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(a.Run.Status))
 		o.cache.forget(key.ID)
+		a.calls.Start()
 		if a.Run.ParentRunID != nil {
 			o.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: *a.Run.ParentRunID})
 		}

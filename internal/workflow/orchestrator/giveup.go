@@ -135,6 +135,7 @@ func (o *Orchestrator) giveUp(ctx context.Context, key notify.Key, code, message
 			a, err = o.giveUpTx(ctx, tx, key, code, message)
 			return err
 		})
+		a.dropCallback(err)
 		return billing.PeriodError(err, key.WorkspaceID)
 	})
 	return a, err
@@ -180,8 +181,7 @@ func (o *Orchestrator) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify
 	if err != nil {
 		return nil, err
 	}
-	a.queueOutcome(tx.AtCommit(), event)
-	return a, nil
+	return a, a.queueOutcome(tx.AtCommit(), event)
 }
 
 // FailRun fails an unfinished run without advancing it, for a database in quarantine. It reports whether

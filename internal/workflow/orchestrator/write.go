@@ -34,8 +34,7 @@ func (a *advance) write() error {
 	a.queueFinished(batch)
 	a.queueLoops(batch)
 	a.queueAbove(batch)
-	a.queueOutcome(batch, event)
-	return nil
+	return a.queueOutcome(batch, event)
 }
 
 // setRow sets the row of a run to its state after the first advance.
@@ -50,9 +49,9 @@ func (a *advance) setRow(row *db.RunInsertParams) {
 	row.Grace = a.wake.Sub(a.Run.Now)
 }
 
-// queueOutcome writes the run and an event, wakes the parent of a run that has finished, stores
-// its result for its schedule, and charges the run. The account is locked last.
-func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertParams) {
+// queueOutcome writes the run and an event, wakes the parent of a run that has finished, freezes its
+// callback, stores its result for its schedule, and charges the run. The account is locked last.
+func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertParams) error {
 	final, stored := a.Run.Status.Terminal(), max(0, a.row.UncountedBytes+a.stored())
 	count := final || stored >= countedFrom
 	a.row.UncountedBytes = stored
@@ -62,6 +61,9 @@ func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertPar
 	q := db.New()
 	a.queueRun(batch)
 	_ = q.RunEventInsert(a.ctx, batch, event)
+	if err := a.freezeCallback(); err != nil {
+		return err
+	}
 	if final && a.Run.ParentRunID != nil {
 		_ = q.RunWake(a.ctx, batch, db.RunWakeParams{WorkspaceID: a.row.WorkspaceID, ID: *a.Run.ParentRunID})
 	}
@@ -82,11 +84,12 @@ func (a *advance) queueOutcome(batch *postgres.Batch, event db.RunEventInsertPar
 	switch {
 	case final:
 		_ = q.RiverJobDeleteMany(a.ctx, batch, []int64{a.row.JobID})
-		charge := billing.Charge{WorkspaceID: a.row.WorkspaceID, ExecutionID: a.Run.ID, Amount: a.Run.Usage, Reserved: a.Run.Reserved, Bytes: stored}
+		charge := billing.Charge{WorkspaceID: a.row.WorkspaceID, ExecutionID: a.Run.ID, Amount: a.Run.Usage, Reserved: a.Run.Reserved, Bytes: stored + a.calls.Bytes()}
 		billing.Books{}.QueueSettleRun(batch, charge)
 	case count:
 		billing.QueueStore(a.ctx, batch, a.row.WorkspaceID, stored)
 	}
+	return nil
 }
 
 // readRemaining inserts the child runs and reads the unfinished stages for the event. Unless the budget is
@@ -116,7 +119,7 @@ func (a *advance) queueRun(batch *postgres.Batch) {
 	})
 }
 
-// storedPaces returns the stored form of the paces of a run, or nil if there are none.
+// storedPaces returns the stored form of the paces of a run, or nil without any.
 func (a *advance) storedPaces() []byte {
 	paces := a.Paces()
 	if len(paces) == 0 || a.Run.Status.Terminal() {

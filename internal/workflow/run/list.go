@@ -45,11 +45,12 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	rows = slices.DeleteFunc(rows, func(row db.RunListManyRow) bool { // changed since the walk
 		return p.Status != "" && row.Status != p.Status
 	})
-	page.Data = make([]api.WorkflowRun, len(rows))
+	found := make([]db.RunGetRow, len(rows))
 	for i, row := range rows {
-		if page.Data[i], err = s.record(ctx, workspaceID, db.RunGetRow(row)); err != nil {
-			return page, err
-		}
+		found[i] = db.RunGetRow(row)
+	}
+	if page.Data, err = s.records(ctx, workspaceID, found...); err != nil {
+		return page, err
 	}
 	if more != uuid.Nil {
 		page.HasMore, page.NextCursor = true, cursor.Encode(more[:])

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -71,22 +70,29 @@ func (s *Service) Get(ctx context.Context, key notify.Key, access Access) (api.W
 	return s.record(ctx, key.WorkspaceID, row)
 }
 
-// record returns the record of a run, with the secrets in its input redacted. If the output cannot
-// be decrypted, the record contains the reason instead.
+// record returns the record of a run without its stages.
 func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunGetRow) (shown api.WorkflowRun, err error) {
-	output, problem, err := s.openOutput(ctx, workspaceID, row.ID, row.Output)
+	records, err := s.records(ctx, workspaceID, row)
 	if err != nil {
 		return shown, err
 	}
-	row.Output = output
-	input, hidden, err := orchestrator.OpenInput(ctx, s.Vault, workspaceID, row.ID, row.Input)
+	return records[0], nil
+}
+
+// records returns the records of runs without their stages.
+func (s *Service) records(ctx context.Context, workspaceID uuid.UUID, rows ...db.RunGetRow) ([]api.WorkflowRun, error) {
+	callbacks, err := s.callbacks(ctx, workspaceID, rows)
 	if err != nil {
-		return shown, err
+		return nil, err
 	}
-	row.Input = component.Redact(input, hidden)
-	shown = present.Run(row)
-	shown.OutputProblem = problem
-	return shown, nil
+	records := make([]api.WorkflowRun, len(rows))
+	for i, row := range rows {
+		if records[i], err = orchestrator.Record(ctx, s.Vault, workspaceID, row); err != nil {
+			return nil, err
+		}
+		records[i].Callback = callbacks[row.ID]
+	}
+	return records, nil
 }
 
 // stage returns the record of a stage. If the output cannot be decrypted, the record contains the

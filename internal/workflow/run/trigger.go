@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/storage"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -42,6 +43,7 @@ type TriggerParams struct {
 	Access      Access               // workflows that the quote for MaxCredits may include as child runs; nil: none
 	RerunOf     *orchestrator.Origin // the run that is repeated; nil: none
 	Scheduled   *Scheduled           // what the run gets from the schedule that triggers it; replaces Input
+	Callback    *callback.Params     // nil: none. A rerun does not inherit the callback of the earlier run
 	Once        Claim                // makes repeated requests return the same run; nil: each starts a run
 	Traceparent string               // W3C; may be empty
 	WaitFor     *time.Duration       // how long to wait for the run's response; nil: return without the record
@@ -173,6 +175,7 @@ type newRun struct {
 	separate  bool   // the first advance is not part of the transaction that accepts the run
 	started   *orchestrator.Started
 	input     json.RawMessage // in its stored form
+	callback  *db.CallbackInsertForRunParams
 }
 
 // prepare checks everything that can be checked before the transaction.
@@ -216,8 +219,10 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 	case p.By.Trigger == "" || loaded.Input.Marks(input):
 		hidden = append(hidden, loaded.Input.SecretPaths()...)
 	}
-	n.input, err = orchestrator.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, input, hidden)
-	return n, err
+	if n.input, err = orchestrator.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, input, hidden); err != nil {
+		return n, err
+	}
+	return n, s.prepareCallback(p, n)
 }
 
 // checkMaxCredits refuses a run that costs more than its MaxCredits. For a first run it compares
@@ -310,6 +315,9 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items *executio
 	}
 	batch := tx.AtCommit()
 	job = postgres.Returning[int64](batch, db.RunInsert, row)
+	if n.callback != nil {
+		_ = db.New().CallbackInsertForRun(ctx, batch, *n.callback)
+	}
 	if p.Once != nil {
 		err = p.Once.KeepTx(ctx, batch, n.id)
 	}
@@ -325,7 +333,7 @@ func (s *Service) row(p TriggerParams, n *newRun) db.RunInsertParams {
 		ScheduleID: p.scheduleID, ScheduledAt: p.scheduledAt,
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
-		Variables: n.variables, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: orchestrator.MaxDuration, Grace: orchestrator.StartWithin, Queue: orchestrator.Queue, SafetyNet: orchestrator.SafetyNet,
+		Variables: n.variables, HasCallback: n.callback != nil, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: orchestrator.MaxDuration, Grace: orchestrator.StartWithin, Queue: orchestrator.Queue, SafetyNet: orchestrator.SafetyNet,
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID

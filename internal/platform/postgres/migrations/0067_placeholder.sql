@@ -1,2 +1,0 @@
--- expand
-SELECT 1;
