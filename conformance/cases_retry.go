@@ -14,6 +14,7 @@ var retryCases = []Case{
 	{Part: "D8.18", Name: "retry/more than three attempts, with growing delays", Run: retryGrows, Needs: near},
 	{Part: "D8.18", Name: "retry/the last attempt starts when the time is over", Run: retryEnds, Needs: near},
 	{Part: "D8.18", Name: "retry/a component of a workflow", Run: retryStage, Needs: near},
+	{Part: "D8.18.default", Name: "retry/the default of a workflow", Run: retryDefault, Needs: near},
 	{Part: "D8.18.shown", Name: "retry/the record says when the next attempt starts", Run: retryShown, Needs: near},
 	{Part: "D8.18.on", Name: "retry/only what is named is repeated", Run: retryNamed, Needs: near},
 	{Part: "D8.18.unsafe, D8.18.sent", Name: "retry/an unsafe call without an answer is not repeated", Run: retryUnsafe, Needs: near},
@@ -63,6 +64,26 @@ func retryStage(t *probe.Trial) {
 	run := ran(t, draw(t, []object{call}, []string{"start next call"}), "COMPLETED", nil)
 	t.Equal("requests", len(upstream.asked()), 5)
 	t.Equal("executionAttempt", run.RunStages[len(run.RunStages)-1].ExecutionAttempt, int32(5))
+}
+
+// retryDefault has a default that one component uses and another one overrides.
+func retryDefault(t *probe.Trial) {
+	for what, c := range map[string]struct {
+		fields   []any
+		requests int
+	}{
+		"the default": {nil, 4}, "one attempt": {[]any{"attempts", 1}, 1}, "an own policy": {[]any{"retry", object{"initialDelayMs": 100, "maxAttempts": 2}}, 2},
+	} {
+		upstream := &tally{handler: answering(503)}
+		call := having(doing("call", t.Upstream(upstream.ServeHTTP)), "onFailure", "continue")
+		for i := 0; i < len(c.fields); i += 2 {
+			call = having(call, c.fields[i].(string), c.fields[i+1])
+		}
+		body := sketch([]object{use("start", "ON_API_CALLED"), call, use("done", "RESPOND")}, []string{"start next call", "call next done"})
+		body["retry"] = object{"initialDelayMs": 100, "backoffFactor": 1, "maxAttempts": 4}
+		ran(t, create(t, body).ID, "COMPLETED", nil)
+		t.Check(len(upstream.asked()) == c.requests, "%s: %d requests, want %d", what, len(upstream.asked()), c.requests)
+	}
 }
 
 // retryShown reads the record while an execution waits, alone and in the list, and at the end.
@@ -146,4 +167,10 @@ func retryRefused(t *probe.Trial) {
 	wrongWorkflow(t, "retry of a LOGIC module", stage("RESPOND"), "/components/1/retry")
 	wrongWorkflow(t, "too many attempts", stage("RANDOM_UUID", "retry", object{"initialDelayMs": 1000, "backoffFactor": 1}), "/components/1/retry")
 	create(t, stage("RANDOM_UUID", "retry", persistent()))
+	body := sketch([]object{use("start", "ON_API_CALLED")}, nil)
+	body["retry"] = object{"initialDelayMs": 1000, "backoffFactor": 1}
+	wrongWorkflow(t, "too many attempts by default", body, "/retry")
+	body["retry"] = object{"maxDelayMs": 86400001}
+	fault := t.Problem(t.Post(workflows, body), http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(fault), []string{"/retry/maxDelayMs"})
 }

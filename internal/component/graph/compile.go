@@ -95,6 +95,7 @@ func Compile(d Definition, library Library) (*Plan, []Problem) {
 func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan, problems, warnings []Problem) {
 	c := &compiler{definition: d, library: library, index: map[string]int{}, items: map[int]Connection{}, schemas: map[string]*jsonschema.Schema{}, reported: map[Problem]bool{}}
 	if c.limits() {
+		c.defaultRetry()
 		c.components()
 		c.references()
 		c.edges()
@@ -177,7 +178,7 @@ func (c *compiler) components() {
 		if component.Attempts < 0 || component.Attempts > maxAttempts {
 			c.fault(pointer+"/attempts", CodeInvalidSetting, "component %s: attempts must be 1 to %d", quote(component.ID), maxAttempts)
 		}
-		c.retry(pointer, n)
+		c.retry(pointer, &n)
 		if component.TimeoutMs < 0 {
 			c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: timeoutMs must not be negative", quote(component.ID))
 		}
@@ -188,9 +189,23 @@ func (c *compiler) components() {
 	}
 }
 
-// retry checks the retry policy of a component.
-func (c *compiler) retry(pointer string, n node) {
+// defaultRetry checks the default retry policy.
+func (c *compiler) defaultRetry() {
+	if c.definition.Retry == nil {
+		return
+	}
+	_, details := retry.Parse("/retry", c.definition.Retry)
+	for _, detail := range details {
+		c.fault(detail.Pointer, CodeInvalidSetting, "the default retry policy: %s", detail.Message)
+	}
+}
+
+// retry checks the retry policy of a component, or sets it to the default.
+func (c *compiler) retry(pointer string, n *node) {
 	if n.component.Retry == nil {
+		if n.component.Attempts == 0 && !n.module.Inline {
+			n.component.Retry = c.definition.Retry
+		}
 		return
 	}
 	_, details := retry.Parse(pointer+"/retry", n.component.Retry)
