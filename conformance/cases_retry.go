@@ -16,6 +16,7 @@ var retryCases = []Case{
 	{Part: "D8.18", Name: "retry/a component of a workflow", Run: retryStage, Needs: near},
 	{Part: "D8.18.default", Name: "retry/the default of a workflow", Run: retryDefault, Needs: near},
 	{Part: "D8.18.shown", Name: "retry/the record says when the next attempt starts", Run: retryShown, Needs: near},
+	{Part: "D8.18.shown", Name: "retry/the stage says when the next attempt starts", Run: retryStageShown, Needs: near},
 	{Part: "D8.18.on", Name: "retry/only what is named is repeated", Run: retryNamed, Needs: near},
 	{Part: "D8.18.unsafe, D8.18.sent", Name: "retry/an unsafe call without an answer is not repeated", Run: retryUnsafe, Needs: near},
 	{Part: "D8.18.apart", Name: "retry/400, 422 policies that are refused", Run: retryRefused},
@@ -99,6 +100,24 @@ func retryShown(t *probe.Trial) {
 	t.Check(at >= 0 && page.Data[at].NextAttemptAt != nil && *page.Data[at].AttemptCount == 1, "in the list: %s", t.JSON(page))
 	final := t.Final(e.ID.String())
 	t.Check(*final.AttemptCount == 2 && final.NextAttemptAt == nil, "at the end: %s", t.JSON(final))
+}
+
+// retryStageShown reads a run while its stage waits, and afterwards.
+func retryStageShown(t *probe.Trial) {
+	upstream := &tally{handler: answering(503, 200)}
+	call := having(doing("call", t.Upstream(upstream.ServeHTTP)), "retry", object{"maxElapsedMs": 4000, "initialDelayMs": 60000})
+	id := begin(t, draw(t, []object{call}, []string{"start next call"}), nil)
+	waiting := eventually(t, id, "waiting for the next attempt", func(run api.WorkflowRun) bool {
+		return len(run.RunStages) == 2 && run.RunStages[1].NextAttemptAt != nil
+	})
+	stage := waiting.RunStages[1]
+	left := stage.NextAttemptAt.Std().Sub(stage.StartedAt.Std())
+	t.Check(stage.Status == "RUNNING" && stage.ExecutionAttempt == 1 && left > 3*time.Second && left < t.Limit(6*time.Second), "it waits until %v after its start: %s", left, t.JSON(stage))
+	page := probe.Decode[api.RunStagePage](t, t.Get(runPath(id)+"/stages"))
+	t.Check(len(page.Data) == 2 && page.Data[1].NextAttemptAt != nil, "in the list: %s", t.JSON(page))
+	final := finished(t, id, "COMPLETED").RunStages[1]
+	took := final.FinishedAt.Std().Sub(final.StartedAt.Std())
+	t.Check(final.NextAttemptAt == nil && final.ExecutionAttempt == 2 && took > 3*time.Second, "at the end, after %v: %s", took, t.JSON(final))
 }
 
 func retryNamed(t *probe.Trial) {

@@ -2091,6 +2091,11 @@ type RunStage struct {
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
+	// NextAttemptAt When the next attempt starts. Only while the stage waits for it.
+	//
+	// Examples: 2026-11-21T10:20:30.120Z
+	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
+
 	// Output The output of the component. Null until COMPLETED. In the output of the run's trigger, `[redacted]` replaces
 	// what the input schema marks with `x-secret`.
 	//
