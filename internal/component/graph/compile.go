@@ -95,7 +95,7 @@ func Compile(d Definition, library Library) (*Plan, []Problem) {
 func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan, problems, warnings []Problem) {
 	c := &compiler{definition: d, library: library, index: map[string]int{}, items: map[int]Connection{}, schemas: map[string]*jsonschema.Schema{}, reported: map[Problem]bool{}}
 	if c.limits() {
-		c.defaultRetry()
+		c.policy("", "the default retry policy", c.definition.Retry)
 		c.components()
 		c.references()
 		c.edges()
@@ -189,14 +189,13 @@ func (c *compiler) components() {
 	}
 }
 
-// defaultRetry checks the default retry policy.
-func (c *compiler) defaultRetry() {
-	if c.definition.Retry == nil {
-		return
-	}
-	_, details := retry.Parse("/retry", c.definition.Retry)
-	for _, detail := range details {
-		c.fault(detail.Pointer, CodeInvalidSetting, "the default retry policy: %s", detail.Message)
+// policy checks a retry policy. nil is no policy.
+func (c *compiler) policy(pointer, owner string, policy json.RawMessage) {
+	if policy != nil {
+		_, details := retry.Parse(pointer+"/retry", policy)
+		for _, detail := range details {
+			c.fault(detail.Pointer, CodeInvalidSetting, "%s: %s", owner, detail.Message)
+		}
 	}
 }
 
@@ -208,16 +207,13 @@ func (c *compiler) retry(pointer string, n *node) {
 		}
 		return
 	}
-	_, details := retry.Parse(pointer+"/retry", n.component.Retry)
 	switch {
 	case n.component.Attempts > 0:
 		c.fault(pointer+"/retry", CodeInvalidSetting, "component %s: retry cannot be combined with attempts", quote(n.component.ID))
 	case n.module.Inline:
 		c.fault(pointer+"/retry", CodeInvalidSetting, "component %s: %s runs in a single attempt: omit retry", quote(n.component.ID), n.component.Module)
 	}
-	for _, detail := range details {
-		c.fault(detail.Pointer, CodeInvalidSetting, "component %s: %s", quote(n.component.ID), detail.Message)
-	}
+	c.policy(pointer, "component "+quote(n.component.ID), n.component.Retry)
 }
 
 // schema parses a schema. Components often share schemas, so the result is cached. It returns nil,
