@@ -14,7 +14,9 @@ var retryCases = []Case{
 	{Part: "D8.18", Name: "retry/more than three attempts, with growing delays", Run: retryGrows, Needs: near},
 	{Part: "D8.18", Name: "retry/the last attempt starts when the time is over", Run: retryEnds, Needs: near},
 	{Part: "D8.18", Name: "retry/a component of a workflow", Run: retryStage, Needs: near},
+	{Part: "D8.18.default", Name: "retry/the default of a workflow", Run: retryDefault, Needs: near},
 	{Part: "D8.18.shown", Name: "retry/the record says when the next attempt starts", Run: retryShown, Needs: near},
+	{Part: "D8.18.shown", Name: "retry/the stage says when the next attempt starts", Run: retryStageShown, Needs: near},
 	{Part: "D8.18.on", Name: "retry/only what is named is repeated", Run: retryNamed, Needs: near},
 	{Part: "D8.18.unsafe, D8.18.sent", Name: "retry/an unsafe call without an answer is not repeated", Run: retryUnsafe, Needs: near},
 	{Part: "D8.18.apart", Name: "retry/400, 422 policies that are refused", Run: retryRefused},
@@ -65,6 +67,26 @@ func retryStage(t *probe.Trial) {
 	t.Equal("executionAttempt", run.RunStages[len(run.RunStages)-1].ExecutionAttempt, int32(5))
 }
 
+// retryDefault has a default that one component uses and another one overrides.
+func retryDefault(t *probe.Trial) {
+	for what, c := range map[string]struct {
+		fields   []any
+		requests int
+	}{
+		"the default": {nil, 4}, "one attempt": {[]any{"attempts", 1}, 1}, "an own policy": {[]any{"retry", object{"initialDelayMs": 100, "maxAttempts": 2}}, 2},
+	} {
+		upstream := &tally{handler: answering(503)}
+		call := having(doing("call", t.Upstream(upstream.ServeHTTP)), "onFailure", "continue")
+		for i := 0; i < len(c.fields); i += 2 {
+			call = having(call, c.fields[i].(string), c.fields[i+1])
+		}
+		body := sketch([]object{use("start", "ON_API_CALLED"), call, use("done", "RESPOND")}, []string{"start next call", "call next done"})
+		body["retry"] = object{"initialDelayMs": 100, "backoffFactor": 1, "maxAttempts": 4}
+		ran(t, create(t, body).ID, "COMPLETED", nil)
+		t.Check(len(upstream.asked()) == c.requests, "%s: %d requests, want %d", what, len(upstream.asked()), c.requests)
+	}
+}
+
 // retryShown reads the record while an execution waits, alone and in the list, and at the end.
 func retryShown(t *probe.Trial) {
 	call := insisting(t.Upstream(answering(503)), http.MethodGet, object{"maxElapsedMs": 4000, "initialDelayMs": 60000}).Waiting(1500)
@@ -78,6 +100,24 @@ func retryShown(t *probe.Trial) {
 	t.Check(at >= 0 && page.Data[at].NextAttemptAt != nil && *page.Data[at].AttemptCount == 1, "in the list: %s", t.JSON(page))
 	final := t.Final(e.ID.String())
 	t.Check(*final.AttemptCount == 2 && final.NextAttemptAt == nil, "at the end: %s", t.JSON(final))
+}
+
+// retryStageShown reads a run while its stage waits, and afterwards.
+func retryStageShown(t *probe.Trial) {
+	upstream := &tally{handler: answering(503, 200)}
+	call := having(doing("call", t.Upstream(upstream.ServeHTTP)), "retry", object{"maxElapsedMs": 4000, "initialDelayMs": 60000})
+	id := begin(t, draw(t, []object{call}, []string{"start next call"}), nil)
+	waiting := eventually(t, id, "waiting for the next attempt", func(run api.WorkflowRun) bool {
+		return len(run.RunStages) == 2 && run.RunStages[1].NextAttemptAt != nil
+	})
+	stage := waiting.RunStages[1]
+	left := stage.NextAttemptAt.Std().Sub(stage.StartedAt.Std())
+	t.Check(stage.Status == "RUNNING" && stage.ExecutionAttempt == 1 && left > 3*time.Second && left < t.Limit(6*time.Second), "it waits until %v after its start: %s", left, t.JSON(stage))
+	page := probe.Decode[api.RunStagePage](t, t.Get(runPath(id)+"/stages"))
+	t.Check(len(page.Data) == 2 && page.Data[1].NextAttemptAt != nil, "in the list: %s", t.JSON(page))
+	final := finished(t, id, "COMPLETED").RunStages[1]
+	took := final.FinishedAt.Std().Sub(final.StartedAt.Std())
+	t.Check(final.NextAttemptAt == nil && final.ExecutionAttempt == 2 && took > 3*time.Second, "at the end, after %v: %s", took, t.JSON(final))
 }
 
 func retryNamed(t *probe.Trial) {
@@ -146,4 +186,10 @@ func retryRefused(t *probe.Trial) {
 	wrongWorkflow(t, "retry of a LOGIC module", stage("RESPOND"), "/components/1/retry")
 	wrongWorkflow(t, "too many attempts", stage("RANDOM_UUID", "retry", object{"initialDelayMs": 1000, "backoffFactor": 1}), "/components/1/retry")
 	create(t, stage("RANDOM_UUID", "retry", persistent()))
+	body := sketch([]object{use("start", "ON_API_CALLED")}, nil)
+	body["retry"] = object{"initialDelayMs": 1000, "backoffFactor": 1}
+	wrongWorkflow(t, "too many attempts by default", body, "/retry")
+	body["retry"] = object{"maxDelayMs": 86400001}
+	fault := t.Problem(t.Post(workflows, body), http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("pointers", probe.Pointers(fault), []string{"/retry/maxDelayMs"})
 }

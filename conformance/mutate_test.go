@@ -22,7 +22,7 @@ var watchful = []string{
 	"execute/200 a failure comes inline", "execute/200 a call that was cut off has an unknown outcome", "execute/422 all faults against the module's schema at once",
 	"execute/400 unknown fields under handling=strict", "request/200 every operation reports what it ignored",
 	"answers/200 every operation under handling=strict",
-	"get/200 a completed execution", "get/200 a failed execution", "retry/the record says when the next attempt starts",
+	"get/200 a completed execution", "get/200 a failed execution", "retry/the record says when the next attempt starts", "retry/the stage says when the next attempt starts",
 	"SS01 a stream from EXECUTING to COMPLETED", "SS01 a stream of what is COMPLETED already", "SS01 a stream of what is FAILED",
 	"CB22 a signed callback of COMPLETED", "callback/an unsigned one of FAILED", "callback/traceparent is passed on",
 	"replay/200 delivers what had failed", "replay/200 the record of a delivery that failed", "replay/200 the record of a failed execution",
@@ -98,6 +98,9 @@ var barren = map[place]nothing{
 	// These executions are final.
 	{"replayComponentCallback", "/nextAttemptAt"}: {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
 	{"callback", "/nextAttemptAt"}:                {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
+	// A stage that waits is in the record of its run; these operations return the same record.
+	{"cancelWorkflowRun", "/runStages/*/nextAttemptAt"}:   {beside: "/runStages/*/id", put: `"2026-11-22T10:15:30.120Z"`},
+	{"triggerWorkflow", "/run/runStages/*/nextAttemptAt"}: {beside: "/run/runStages/*/id", put: `"2026-11-22T10:15:30.120Z"`},
 	// A commit in doubt cannot be caused from outside.
 	{"problem", "/executionId"}: {beside: "/code", put: `"0193f1c0-0000-7000-8000-000000000000"`},
 	{"problem", "/runId"}:       {beside: "/code", put: `"0193f1c0-0000-7000-8000-000000000000"`},

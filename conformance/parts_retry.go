@@ -3,6 +3,7 @@ package conformance
 var retryParts = []Part{
 	{"D8.18", "a failed call is tried again by its retry policy, with growing delays, until its time or its attempts end", ""},
 	{"D8.18.apart", "retry and attempts exclude each other, LOGIC modules refuse retry, and an invalid policy is refused where it is wrong", ""},
+	{"D8.18.default", "the retry policy of a workflow applies to its components that have neither retry nor attempts, except LOGIC modules", ""},
 	{"D8.18.shown", "a record shows the number of attempts, and when the next one starts", ""},
 	{"D8.18.on", "only failures that are retryable, or that on names, are repeated", ""},
 	{"D8.18.unsafe", "an unsafe call without an answer is not repeated", ""},

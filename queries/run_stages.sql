@@ -156,7 +156,7 @@ UPDATE run_stages s SET
     usage = COALESCE(e.usage, 0), attempt = COALESCE(GREATEST(e.attempt, 1), s.attempt),
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
     live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
-    started_at = COALESCE(s.started_at, e.attempt_started_at),
+    started_at = COALESCE(s.started_at, e.first_attempt_at, e.attempt_started_at),
     updated_at = GREATEST(s.updated_at, COALESCE(e.updated_at, c.updated_at, i.at)), finished_at = i.at
 FROM (SELECT
     unnest(@ids::uuid[])             AS id,
@@ -170,7 +170,7 @@ FROM (SELECT
     unnest(@next_items::integer[])   AS next_item,
     unnest(@failed_items::integer[]) AS failed_items) AS i
 LEFT JOIN LATERAL (
-    SELECT x.output, x.usage, x.attempt, x.attempt_started_at, x.updated_at
+    SELECT x.output, x.usage, x.attempt, x.first_attempt_at, x.attempt_started_at, x.updated_at
     FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.execution_id LIMIT 1
 ) AS e ON true
 LEFT JOIN LATERAL (

@@ -1513,6 +1513,19 @@ type CreateWorkflowRequest struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry json.RawMessage `json:"retry,omitempty"`
+
 	// SequenceEdges The edges: which component follows which.
 	//
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
@@ -3377,6 +3390,19 @@ type ReplaceWorkflowRequest struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry json.RawMessage `json:"retry,omitempty"`
+
 	// SequenceEdges The edges: which component follows which.
 	//
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
@@ -3737,6 +3763,11 @@ type RunStage struct {
 	//
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
+
+	// NextAttemptAt When the next attempt starts. Only while the stage waits for it.
+	//
+	// Examples: 2026-11-21T10:20:30.120Z
+	NextAttemptAt *timestamp.Time `json:"nextAttemptAt,omitempty"`
 
 	// Output The output of the component. Null until COMPLETED. In the output of the run's trigger, `[redacted]` replaces
 	// what the input schema marks with `x-secret`.
@@ -4770,6 +4801,19 @@ type Workflow struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry json.RawMessage `json:"retry,omitempty"`
+
 	// SequenceEdges The edges: which component follows which.
 	SequenceEdges json.RawMessage `json:"sequenceEdges"`
 
@@ -4921,6 +4965,19 @@ type WorkflowExport struct {
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
+
+	// Retry How a failed component is tried again, for up to 7 days: `{}` has the defaults. Instead of `attempts`, never with
+	// it. The time decides: `maxElapsedMs` counts from the start of the first attempt, and a delay that would pass it
+	// is cut, so that a last attempt starts then. Delays grow from `initialDelayMs` by `backoffFactor` up to
+	// `maxDelayMs`, each +/- 20 %, and `Retry-After` raises one up to an hour. `on` names the codes and statuses that
+	// are retried; by default every failure that is `retryable`. A POST or PATCH without an own `Idempotency-Key` is
+	// repeated only if nothing was sent, or after a complete answer with a status; with an own key for at most 24
+	// hours. A wait between attempts uses no worker and survives restarts. LOGIC components reject `retry`. A policy
+	// that permits more than 5,000 attempts is rejected.
+	//
+	//
+	// Examples: {"maxElapsedMs":7200000}
+	Retry json.RawMessage `json:"retry,omitempty"`
 
 	// SequenceEdges The edges: which component follows which.
 	SequenceEdges json.RawMessage `json:"sequenceEdges"`

@@ -19,14 +19,15 @@ SELECT s.component_id, min(s.module)::text AS module, count(*) AS total,
        count(*) FILTER (WHERE s.status = 'CANCELED') AS canceled,
        count(*) FILTER (WHERE s.finished_at IS NULL AND (s.status = 'RUNNING' OR e.status = 'EXECUTING')) AS running,
        count(s.signal) FILTER (WHERE s.finished_at IS NULL) AS waiting,
-       COALESCE(min(COALESCE(s.started_at, e.attempt_started_at)), '0001-01-01 00:00:00+00')::timestamptz AS started_at,
+       COALESCE(min(COALESCE(s.started_at, e.first_attempt_at, e.attempt_started_at)), '0001-01-01 00:00:00+00')::timestamptz AS started_at,
        COALESCE(max(s.finished_at), '0001-01-01 00:00:00+00')::timestamptz AS finished_at,
+       COALESCE(min(e.not_before) FILTER (WHERE e.attempt > 0 AND NOT e.continuing), '0001-01-01 00:00:00+00')::timestamptz AS next_attempt_at,
        sum(s.usage)::bigint AS usage, max(GREATEST(s.attempt, e.attempt))::integer AS attempt,
        COALESCE(sum(s.item_count), 0)::bigint AS items, min(s.id::text)::uuid AS first_id,
        COALESCE(min(s.id::text) FILTER (WHERE s.status = 'FAILED'), '00000000-0000-0000-0000-000000000000')::uuid AS failed_id
 FROM run_stages s
 LEFT JOIN LATERAL (
-    SELECT x.status, x.attempt, x.attempt_started_at FROM component_executions x
+    SELECT x.status, x.attempt, x.continuing, x.not_before, x.first_attempt_at, x.attempt_started_at FROM component_executions x
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
 WHERE s.workspace_id = $1 AND s.run_id = $2
@@ -40,26 +41,27 @@ type RunComponentListParams struct {
 }
 
 type RunComponentListRow struct {
-	ComponentID string
-	Module      string
-	Total       int64
-	Completed   int64
-	Failed      int64
-	Canceled    int64
-	Running     int64
-	Waiting     int64
-	StartedAt   time.Time
-	FinishedAt  time.Time
-	Usage       int64
-	Attempt     int32
-	Items       int64
-	FirstID     uuid.UUID
-	FailedID    uuid.UUID
+	ComponentID   string
+	Module        string
+	Total         int64
+	Completed     int64
+	Failed        int64
+	Canceled      int64
+	Running       int64
+	Waiting       int64
+	StartedAt     time.Time
+	FinishedAt    time.Time
+	NextAttemptAt time.Time
+	Usage         int64
+	Attempt       int32
+	Items         int64
+	FirstID       uuid.UUID
+	FailedID      uuid.UUID
 }
 
 // The stages of a run by component, in the order in which their first stages were created: how many
 // stages are in each state, when the first started and the last ended, and the first that failed.
-// A stage whose execution has started is running. A missing time or ID is the zero value.
+// A stage whose execution has started is running. next_attempt_at is the next retry. A missing time or ID is the zero value.
 func (q *Queries) RunComponentList(ctx context.Context, db DBTX, arg RunComponentListParams) ([]RunComponentListRow, error) {
 	rows, err := db.Query(ctx, RunComponentList, arg.WorkspaceID, arg.RunID)
 	if err != nil {
@@ -80,6 +82,7 @@ func (q *Queries) RunComponentList(ctx context.Context, db DBTX, arg RunComponen
 			&i.Waiting,
 			&i.StartedAt,
 			&i.FinishedAt,
+			&i.NextAttemptAt,
 			&i.Usage,
 			&i.Attempt,
 			&i.Items,

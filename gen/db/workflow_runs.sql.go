@@ -661,8 +661,8 @@ SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
        s.next_item, s.live_items, s.failed_items, s.child_run_id, s.dispatched_at, s.created_at,
-       COALESCE(s.started_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
-       s.finished_at, s.found::bigint AS found
+       COALESCE(s.started_at, e.first_attempt_at, e.attempt_started_at) AS started_at, GREATEST(s.updated_at, e.updated_at)::timestamptz AS updated_at,
+       s.finished_at, COALESCE(e.attempt > 0 AND NOT e.continuing, false)::boolean AS retries, e.not_before, s.found::bigint AS found
 FROM (
     SELECT page.workspace_id, page.id, page.component_id, page.module, page.name, page.iteration, page.status, page.port, page.output, page.error, page.usage, page.attempt, page.execution_id, page.item_count, page.next_item, page.live_items, page.failed_items, page.child_run_id, page.dispatched_at, page.created_at, page.started_at, page.updated_at, page.finished_at, page.size, row_number() OVER oldest AS place, sum(page.size) OVER oldest AS bytes, count(page.id) OVER () AS found
     FROM (
@@ -679,7 +679,7 @@ FROM (
     ) AS page WINDOW oldest AS (ORDER BY page.id)
 ) AS s
 LEFT JOIN LATERAL (
-    SELECT x.status, x.attempt, x.attempt_started_at, x.updated_at FROM component_executions x
+    SELECT x.status, x.attempt, x.continuing, x.not_before, x.first_attempt_at, x.attempt_started_at, x.updated_at FROM component_executions x
     WHERE s.finished_at IS NULL AND x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
 ) AS e ON true
 WHERE s.place = 1 OR s.bytes <= $8::bigint
@@ -720,6 +720,8 @@ type RunStageListRow struct {
 	StartedAt    *time.Time
 	UpdatedAt    time.Time
 	FinishedAt   *time.Time
+	Retries      bool
+	NotBefore    *time.Time
 	Found        int64
 }
 
@@ -770,6 +772,8 @@ func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListPar
 			&i.StartedAt,
 			&i.UpdatedAt,
 			&i.FinishedAt,
+			&i.Retries,
+			&i.NotBefore,
 			&i.Found,
 		); err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ const (
 // It is stored and shown in this form.
 type definition struct {
 	InputSchema     json.RawMessage         `json:"inputSchema"`
+	Retry           json.RawMessage         `json:"retry,omitempty"`
 	Components      []api.WorkflowComponent `json:"components"`
 	SequenceEdges   []api.SequenceEdge      `json:"sequenceEdges"`
 	DataConnections []api.DataConnection    `json:"dataConnections"`
@@ -33,7 +34,7 @@ func (draft Draft) parse() (definition, error) {
 	var (
 		components []api.NewWorkflowComponent
 		edges      []api.NewSequenceEdge
-		d          = definition{InputSchema: orDefault(draft.InputSchema, "null"), Triggers: orDefault(draft.Triggers, "[]"), DataConnections: []api.DataConnection{}}
+		d          = definition{InputSchema: orDefault(draft.InputSchema, "null"), Retry: draft.Retry, Triggers: orDefault(draft.Triggers, "[]"), DataConnections: []api.DataConnection{}}
 	)
 	for _, part := range []struct {
 		from json.RawMessage

@@ -46,6 +46,7 @@ type Draft struct {
 	Name, Description                          string
 	Status                                     api.WorkflowStatus // "": unchanged, ACTIVE for a new workflow
 	InputSchema                                json.RawMessage
+	Retry                                      json.RawMessage // the default policy of components; nil: none
 	Components, SequenceEdges, DataConnections json.RawMessage
 	Triggers                                   json.RawMessage
 	Strict                                     bool           // reject fields of a component's input and config that its module does not define

@@ -95,6 +95,7 @@ func Compile(d Definition, library Library) (*Plan, []Problem) {
 func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan, problems, warnings []Problem) {
 	c := &compiler{definition: d, library: library, index: map[string]int{}, items: map[int]Connection{}, schemas: map[string]*jsonschema.Schema{}, reported: map[Problem]bool{}}
 	if c.limits() {
+		c.policy("", "the default retry policy", c.definition.Retry)
 		c.components()
 		c.references()
 		c.edges()
@@ -177,7 +178,7 @@ func (c *compiler) components() {
 		if component.Attempts < 0 || component.Attempts > maxAttempts {
 			c.fault(pointer+"/attempts", CodeInvalidSetting, "component %s: attempts must be 1 to %d", quote(component.ID), maxAttempts)
 		}
-		c.retry(pointer, n)
+		c.retry(pointer, &n)
 		if component.TimeoutMs < 0 {
 			c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: timeoutMs must not be negative", quote(component.ID))
 		}
@@ -188,21 +189,31 @@ func (c *compiler) components() {
 	}
 }
 
-// retry checks the retry policy of a component.
-func (c *compiler) retry(pointer string, n node) {
+// policy checks a retry policy. nil is no policy.
+func (c *compiler) policy(pointer, owner string, policy json.RawMessage) {
+	if policy != nil {
+		_, details := retry.Parse(pointer+"/retry", policy)
+		for _, detail := range details {
+			c.fault(detail.Pointer, CodeInvalidSetting, "%s: %s", owner, detail.Message)
+		}
+	}
+}
+
+// retry checks the retry policy of a component, or sets it to the default.
+func (c *compiler) retry(pointer string, n *node) {
 	if n.component.Retry == nil {
+		if n.component.Attempts == 0 && !n.module.Inline {
+			n.component.Retry = c.definition.Retry
+		}
 		return
 	}
-	_, details := retry.Parse(pointer+"/retry", n.component.Retry)
 	switch {
 	case n.component.Attempts > 0:
 		c.fault(pointer+"/retry", CodeInvalidSetting, "component %s: retry cannot be combined with attempts", quote(n.component.ID))
 	case n.module.Inline:
 		c.fault(pointer+"/retry", CodeInvalidSetting, "component %s: %s runs in a single attempt: omit retry", quote(n.component.ID), n.component.Module)
 	}
-	for _, detail := range details {
-		c.fault(detail.Pointer, CodeInvalidSetting, "component %s: %s", quote(n.component.ID), detail.Message)
-	}
+	c.policy(pointer, "component "+quote(n.component.ID), n.component.Retry)
 }
 
 // schema parses a schema. Components often share schemas, so the result is cached. It returns nil,

@@ -40,6 +40,7 @@ const (
 // Definition is a workflow as its author wrote it.
 type Definition struct {
 	InputSchema     json.RawMessage `json:"inputSchema"`
+	Retry           json.RawMessage `json:"retry,omitempty"` // of components without Retry and Attempts
 	Components      []Component     `json:"components"`
 	SequenceEdges   []Edge          `json:"sequenceEdges"`
 	DataConnections []Connection    `json:"dataConnections"`

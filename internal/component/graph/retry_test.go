@@ -28,3 +28,28 @@ func TestRetryPoliciesOfComponentsAreChecked(t *testing.T) {
 		same(t, what, told(problems), c.want)
 	}
 }
+
+// The default policy applies to components that say nothing about attempts and can be tried again.
+func TestTheDefaultPolicyAppliesToComponentsWithoutOne(t *testing.T) {
+	t.Parallel()
+	d := graph.Definition{Retry: json.RawMessage(`{"maxAttempts":7}`)}
+	for id, c := range map[string]graph.Component{
+		"without": {Module: "WORK"}, "own": {Module: "WORK", Retry: json.RawMessage(`{}`)}, "once": {Module: "WORK", Attempts: 1}, "logic": {Module: "LOGIC"},
+	} {
+		c.ID, c.Input, c.Config = id, json.RawMessage(`{}`), json.RawMessage(`{}`)
+		d.Components = append(d.Components, c)
+	}
+	known := library{"WORK": modules["WORK"], "LOGIC": {Inline: true, Input: open, Output: open}}
+	plan, problems := graph.Compile(d, known)
+	same(t, "problems", told(problems), "")
+	for id, want := range map[string]string{"without": `{"maxAttempts":7}`, "own": `{}`, "once": "", "logic": ""} {
+		c, _ := plan.Component(id)
+		same(t, id, string(c.Retry), want)
+	}
+	d.Retry = json.RawMessage(`{"maxDelayMs":1}`)
+	_, problems = graph.Compile(d, known)
+	same(t, "an invalid policy", told(problems), "/retry/maxDelayMs INVALID_SETTING the default retry policy: must be 1000 to 86400000")
+	d.Retry = json.RawMessage(`{"backoffFactor":1}`)
+	_, problems = graph.Compile(d, known)
+	same(t, "too many attempts", told(problems), "/retry INVALID_SETTING the default retry policy: permits more than 5000 attempts: set longer delays, a shorter maxElapsedMs, or maxAttempts")
+}

@@ -35,12 +35,16 @@ func runError(s status.Run, why json.RawMessage) json.RawMessage {
 
 // RunStage returns the record of a stage (contract 2.4, decisions 8.7).
 func RunStage(row db.RunStageListRow) api.RunStage {
-	return api.RunStage{
+	shown := api.RunStage{
 		ID: row.ID, ComponentID: row.ComponentID, Module: row.Module, Name: row.Name, Iteration: row.Iteration,
 		Status: status.Stage(row.Status), Output: row.Output, Error: row.Error, CreditUsage: row.Usage, ExecutionAttempt: row.Attempt,
 		ExecutionEventID: row.ExecutionID, ChildRunID: row.ChildRunID, ExecutionDispatchedAt: timestamp.OfPointer(row.DispatchedAt),
 		StartedAt: timestamp.OfPointer(row.StartedAt), UpdatedAt: timestamp.Of(row.UpdatedAt), FinishedAt: timestamp.OfPointer(row.FinishedAt),
 	}
+	if row.Retries { // otherwise not_before is the end of a wait in an attempt
+		shown.NextAttemptAt = timestamp.OfPointer(row.NotBefore)
+	}
+	return shown
 }
 
 // RunEvent returns an event of a run's log (contract 2.5).

@@ -22,11 +22,14 @@ var durations = map[string][]string{
 // ownDuration is the field of a component itself.
 const ownDuration = "timeoutMs"
 
-// retryDurations are the fields of a component's retry.
+// retryDurations are the fields of a retry policy.
 var retryDurations = []string{"maxElapsedMs", "initialDelayMs", "maxDelayMs"}
 
-// expandDurations replaces the durations of components by milliseconds.
+// expandDurations replaces the durations of a workflow by milliseconds.
 func expandDurations(root *yaml.Node) error {
+	if err := expandRetry(root, ""); err != nil {
+		return err
+	}
 	components := field(root, "components")
 	if components == nil || components.Kind != yaml.SequenceNode {
 		return nil
@@ -35,16 +38,24 @@ func expandDurations(root *yaml.Node) error {
 		if err := expandDuration(one, ownDuration, "components."+word(one, "id")); err != nil {
 			return err
 		}
-		for _, name := range retryDurations {
-			if err := expandDuration(field(one, "retry"), name, "components."+word(one, "id")+".retry"); err != nil {
-				return err
-			}
+		if err := expandRetry(one, "components."+word(one, "id")+"."); err != nil {
+			return err
 		}
 		for _, place := range durations[word(one, "module")] {
 			part, name, _ := strings.Cut(place, "/")
 			if err := expandDuration(field(one, part), name, fmt.Sprintf("components.%s.%s", word(one, "id"), part)); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// expandRetry replaces the durations of the retry policy of a workflow or a component.
+func expandRetry(owner *yaml.Node, where string) error {
+	for _, name := range retryDurations {
+		if err := expandDuration(field(owner, "retry"), name, where+"retry"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -72,12 +83,17 @@ func expandDuration(object *yaml.Node, name, where string) error {
 // shortenDurations replaces the milliseconds of a component by durations.
 func shortenDurations(component *yaml.Node) {
 	shortenDuration(component, ownDuration)
-	for _, name := range retryDurations {
-		shortenDuration(field(component, "retry"), name)
-	}
+	shortenRetry(component)
 	for _, place := range durations[word(component, "module")] {
 		part, name, _ := strings.Cut(place, "/")
 		shortenDuration(field(component, part), name)
+	}
+}
+
+// shortenRetry replaces the milliseconds of the retry policy of a workflow or a component.
+func shortenRetry(owner *yaml.Node) {
+	for _, name := range retryDurations {
+		shortenDuration(field(owner, "retry"), name)
 	}
 }
 

@@ -84,14 +84,22 @@ func TestDurationsOfFilesBecomeMilliseconds(t *testing.T) {
 // A retry policy has durations in files, too.
 func TestRetryHasDurationsInFiles(t *testing.T) {
 	t.Parallel()
-	raw := `{"name":"x","components":[{"id":"a","module":"RANDOM_UUID","retry":{"maxElapsedMs":604800000,"initialDelayMs":200,"maxDelayMs":600000,"backoffFactor":3}}]}`
-	text, err := workflowfile.Write([]byte(raw))
-	for _, want := range []string{"maxElapsed: 7d", "initialDelay: 200ms", "maxDelay: 10m", "backoffFactor: 3"} {
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s is written as\n%s, %v; want %s", raw, text, err, want)
+	const policy = `"retry":{"maxElapsedMs":604800000,"initialDelayMs":200,"maxDelayMs":600000,"backoffFactor":3}`
+	for _, raw := range []string{
+		`{"name":"x","components":[{"id":"a","module":"RANDOM_UUID",` + policy + `}]}`,
+		`{"name":"x",` + policy + `,"components":[{"id":"a","module":"RANDOM_UUID"}]}`,
+	} {
+		text, err := workflowfile.Write([]byte(raw))
+		for _, want := range []string{"maxElapsed: 7d", "initialDelay: 200ms", "maxDelay: 10m", "backoffFactor: 3"} {
+			if err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%s is written as\n%s, %v; want %s", raw, text, err, want)
+			}
+		}
+		if file, err := workflowfile.Read(text); err != nil || !file.Same([]byte(raw)) {
+			t.Errorf("%s is read as %s, %v", text, file.JSON, err)
 		}
 	}
-	if file, err := workflowfile.Read(text); err != nil || !file.Same([]byte(raw)) {
-		t.Errorf("%s is read as %s, %v", text, file.JSON, err)
+	if _, err := workflowfile.Read([]byte("name: x\nretry: {maxElapsed: long}\ncomponents: {}")); err == nil || !strings.Contains(err.Error(), "line 2: retry.maxElapsed: expected a duration") {
+		t.Errorf("a wrong duration: %v", err)
 	}
 }

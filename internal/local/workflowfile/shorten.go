@@ -31,7 +31,7 @@ func dropDefaults(object *yaml.Node, defaults map[string]string) {
 
 // The orders of fields. Others follow in their own order.
 var (
-	rootOrder      = []string{"name", "description", "status", "inputSchema", "components", "sequenceEdges", "dataConnections"}
+	rootOrder      = []string{"name", "description", "status", "inputSchema", "retry", "components", "sequenceEdges", "dataConnections"}
 	componentOrder = []string{"module", "name", "after", "config", "input"}
 )
 
@@ -71,6 +71,7 @@ func shorten(root *yaml.Node) bool {
 		shortenDurations(one)
 		inOrder(one, componentOrder)
 	}
+	shortenRetry(root)
 	set(root, "components", short)
 	dropDefaults(root, rootDefaults)
 	inOrder(root, rootOrder)

@@ -264,8 +264,12 @@ func (c *executionsGet) Run(s caller) error {
 
 // printExecution prints the record of an execution.
 func (s caller) printExecution(raw []byte, err error) error {
-	fields := []string{"Module=module", "Status=status", "Started=createdAt", "Updated=updatedAt", "Credits=totalUsage",
-		"Error=error.code", "Message=error.message", "Attempts=error.attempt", "ID=id", "Output=output"}
+	attempts := "attemptCount"
+	if s.cell(at(raw, attempts)) == "" { // older servers do not report it
+		attempts = "error.attempt"
+	}
+	fields := []string{"Module=module", "Status=status", "Started=createdAt", "Updated=updatedAt", "Took=TOOK", "Credits=totalUsage",
+		"Error=error.code", "Message=error.message", "Attempts=" + attempts, "Next attempt=nextAttemptAt", "ID=id", "Output=output"}
 	if s.cell(at(raw, "callback.url")) != "" {
 		fields = append(fields, "Callback=callback.url", "Signed=callback.signed", "Delivered=callback.deliveredAt",
 			"Deliveries tried=callback.attemptCount", "Last tried=callback.lastAttemptAt", "Last error=callback.lastError.message")

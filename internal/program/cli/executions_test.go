@@ -39,6 +39,30 @@ func TestExecutionsAreListedPrintedWatchedAndReplayed(t *testing.T) {
 	}
 }
 
+// The record of an execution shows its attempts, the time that all of them took, and when the next one starts.
+func TestExecutionsShowTheirAttempts(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[string]string{
+		`"status":"COMPLETED","attemptCount":4,"updatedAt":"2026-11-21T10:17:30.123Z"`:     "Took      2m0s\nCredits   1.5\nAttempts  4\nID ",
+		`"status":"EXECUTING","attemptCount":3,"nextAttemptAt":"2026-11-21T10:20:30.120Z"`: "Attempts      3\nNext attempt  2026-11-21 10:20:30\n",
+	} {
+		text := strings.NewReplacer(`"status":"EXECUTING",`, more+",", `,"updatedAt":"2026-11-21T10:15:30.123Z"`, "").Replace(record("EXECUTING", "null", "null"))
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) })
+		run(t, s.environ(), "", "executions", "get", executionID).check(t, 0, want, "")
+	}
+}
+
+// The record of a run shows the attempts of its stages, and until when a stage waits for the next one.
+func TestRunsShowTheAttemptsOfStages(t *testing.T) {
+	t.Parallel()
+	waiting := strings.NewReplacer(`"executionAttempt":1`, `"executionAttempt":3,"nextAttemptAt":"2026-11-21T10:20:30.120Z"`, `"finishedAt":""`, `"finishedAt":null`).
+		Replace(stage("call", "[]", "RUNNING", "null", ""))
+	s := serve(t, running(runRecord("EXECUTING", "null", "null", stage("start", "[]", "COMPLETED", "null", "2026-11-21T10:16:00.000Z"), waiting)))
+	got := run(t, s.environ(), "", "runs", "get", runID)
+	got.check(t, 0, "call       M       RUNNING           3                   1.5\n", "")
+	got.check(t, 0, "\ncall: waits for attempt 4, until 2026-11-21 10:20:30\n", "")
+}
+
 func TestRunsAreRepeated(t *testing.T) {
 	t.Parallel()
 	s := serve(t, running(runRecord("FAILED", "null", "null")))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
+	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/workflowfile"
 )
@@ -273,11 +274,21 @@ func (s caller) printList(path string, filter url.Values, size size, v view) err
 	return nil
 }
 
-// at returns the field of an object at a path with dots. The path TOOK is the duration of a run.
+// at returns the field of an object at a path with dots. The path TOOK is the duration of a run
+// or an execution, over all attempts.
 func at(raw json.RawMessage, path string) json.RawMessage {
 	if path == "TOOK" {
-		var span struct{ CreatedAt, FinishedAt *time.Time }
-		if json.Unmarshal(raw, &span) != nil || span.CreatedAt == nil || span.FinishedAt == nil {
+		var span struct {
+			CreatedAt, UpdatedAt, FinishedAt *time.Time
+			Status                           status.Execution
+		}
+		if json.Unmarshal(raw, &span) != nil {
+			return nil
+		}
+		if span.FinishedAt == nil && span.Status.Terminal() { // an execution, whose last change is its end
+			span.FinishedAt = span.UpdatedAt
+		}
+		if span.CreatedAt == nil || span.FinishedAt == nil {
 			return nil
 		}
 		text, _ := json.Marshal(span.FinishedAt.Sub(*span.CreatedAt).String())

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -161,7 +163,9 @@ type stageLine struct {
 	statuses   map[status.Stage]int
 	usage      credit.Amount
 	began, end time.Time
-	failure    string // error of the first failed stage
+	attempts   int32         // of the stage with the most
+	next       *api.RunStage // the stage that waits for its next attempt, the first one of several
+	failure    string        // error of the first failed stage
 	items      map[status.Stage][]string
 }
 
@@ -193,20 +197,38 @@ func (l *stageLine) add(stage api.RunStage) {
 	if stage.FinishedAt != nil && stage.FinishedAt.Std().After(l.end) {
 		l.end = stage.FinishedAt.Std()
 	}
+	l.attempts = max(l.attempts, stage.ExecutionAttempt)
+	if at := stage.NextAttemptAt; at != nil && (l.next == nil || at.Std().Before(l.next.NextAttemptAt.Std())) {
+		l.next = &stage
+	}
 	l.failure = cmp.Or(l.failure, failureOf(stage.Error))
 }
 
 // print prints the table and the failures, except for the failure that is reported elsewhere.
 func (t *stageTable) print(s *session, out io.Writer, reported string) error {
-	lines := s.newTable(out, "COMPONENT", "MODULE", "STATUS", "TIMES", "DURATION", "CREDITS")
+	titles := []string{"COMPONENT", "MODULE", "STATUS", "TIMES", "DURATION", "CREDITS"}
+	retried := slices.ContainsFunc(t.order, func(id string) bool { return t.lines[id].attempts > 1 })
+	if retried {
+		titles = slices.Insert(titles, 4, "ATTEMPTS")
+	}
+	lines := s.newTable(out, titles...)
 	for _, id := range t.order {
 		line := t.lines[id]
-		lines.row(printable(id), printable(line.module), line.status(), line.iterations(), line.duration(), line.usage.String())
+		cells := []string{printable(id), printable(line.module), line.status(), line.iterations(), line.duration(), line.usage.String()}
+		if retried {
+			cells = slices.Insert(cells, 4, strconv.Itoa(int(line.attempts)))
+		}
+		lines.row(cells...)
 	}
 	if err := lines.flush(); err != nil {
 		return err
 	}
 	for _, id := range t.order {
+		if next := t.lines[id].next; next != nil {
+			if _, err := fmt.Fprintf(out, "%s: waits for attempt %d, until %s\n", printable(id), next.ExecutionAttempt+1, s.when(next.NextAttemptAt.Std())); err != nil {
+				return err
+			}
+		}
 		if failure := t.lines[id].failure; failure != "" && failure != reported {
 			if _, err := fmt.Fprintf(out, "%s: %s\n", printable(id), failure); err != nil {
 				return err

@@ -38,6 +38,25 @@ func (c componentRow) Took() time.Duration {
 	return c.FinishedAt.Sub(c.StartedAt)
 }
 
+// Retry describes the wait for the next attempt. It is empty if no stage waits for one.
+func (c componentRow) Retry() string {
+	switch {
+	case c.NextAttemptAt.IsZero():
+		return ""
+	case c.Total > 1: // the number of attempts is that of another stage
+		return "next attempt at " + c.NextAttemptAt.UTC().Format(retryTime)
+	}
+	return retryText(c.Attempts, c.NextAttemptAt)
+}
+
+// retryTime is the format of times of attempts, which can be seconds apart.
+const retryTime = "2 Jan 2006, 15:04:05 UTC"
+
+// retryText describes the wait of a stage for the attempt after the given number.
+func retryText(attempts int32, at time.Time) string {
+	return fmt.Sprintf("waits for attempt %d, until %s", attempts+1, at.UTC().Format(retryTime))
+}
+
 func (c componentRow) unfinished() bool { return c.Total > c.Completed+c.Failed+c.Canceled }
 
 // Count describes how often the component ran, or how many items it has.

@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -63,6 +65,20 @@ func TestAFailedRunShowsItsFirstFailure(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
+	}
+}
+
+// While a stage waits for its next attempt, the page of the run shows until when, also on the stage.
+func TestARunShowsThatAStageWaitsForARetry(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(upstream.Close)
+	p := pagetest.Start(t).SignIn(t, pagetest.Email)
+	call := object{"id": "call", "module": "API_CALL", "input": object{"headers": object{}}, "config": object{"apiUrl": upstream.URL, "method": "GET"}, "retry": object{"initialDelayMs": 3600000}}
+	path := p.Base + "/runs/" + p.API("/"+p.Create("Patient", trigger, call), object{}).RunID
+	p.Wait(path, `<span class="soft">waits for attempt 2, until `)
+	_, page := p.Get(path + "?component=call")
+	if shown := regexp.MustCompile(`<dt>Attempts</dt><dd>1, waits for attempt 2, until \d+ \w+ \d{4}, \d\d:\d\d:\d\d UTC</dd>`); !shown.MatchString(page) {
+		t.Errorf("the stage doesn't show that it waits: %s", page)
 	}
 }
 

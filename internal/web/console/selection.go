@@ -58,6 +58,14 @@ type stageRow struct {
 	ChildAddress string // of the page of the child run; may be empty
 }
 
+// Retry describes the wait for the next attempt. It is empty if the stage does not wait for one.
+func (s stageRow) Retry() string {
+	if s.NextAttemptAt == nil {
+		return ""
+	}
+	return retryText(s.ExecutionAttempt, s.NextAttemptAt.Std())
+}
+
 // Took returns how long the stage took, or has taken so far.
 func (s stageRow) Took() time.Duration {
 	switch {
@@ -241,6 +249,9 @@ func (shown *selection) summaries() map[string]run.ComponentSummary {
 		}
 		if stage.FinishedAt != nil {
 			one.FinishedAt = stage.FinishedAt.Std()
+		}
+		if stage.NextAttemptAt != nil {
+			one.NextAttemptAt = stage.NextAttemptAt.Std()
 		}
 		switch stage.Status {
 		case status.StageCompleted:

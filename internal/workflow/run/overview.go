@@ -35,6 +35,7 @@ type ComponentSummary struct {
 	Attempts                                    int32 // of the stage with the most attempts
 	Usage                                       credit.Amount
 	StartedAt, FinishedAt                       time.Time // first start and last end; may be zero
+	NextAttemptAt                               time.Time // the next retry; zero if no stage waits for one
 	FirstID, FailedID                           uuid.UUID // the first stage, and the first failed stage or uuid.Nil
 }
 
@@ -56,7 +57,7 @@ func (s *Service) Overview(ctx context.Context, key notify.Key, access Access) (
 		o.Components = append(o.Components, ComponentSummary{
 			ComponentID: row.ComponentID, Module: row.Module, Total: row.Total, Completed: row.Completed, Failed: row.Failed,
 			Canceled: row.Canceled, Running: row.Running, Waiting: row.Waiting, Items: row.Items, Attempts: row.Attempt,
-			Usage: credit.Amount(row.Usage), StartedAt: row.StartedAt, FinishedAt: row.FinishedAt, FirstID: row.FirstID, FailedID: row.FailedID,
+			Usage: credit.Amount(row.Usage), StartedAt: row.StartedAt, FinishedAt: row.FinishedAt, NextAttemptAt: row.NextAttemptAt, FirstID: row.FirstID, FailedID: row.FailedID,
 		})
 	}
 	if !o.Run.Status.Terminal() {
