@@ -1,7 +1,6 @@
 package workflowfile
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -23,42 +22,41 @@ var durations = map[string][]string{
 const ownDuration = "timeoutMs"
 
 // expandDurations replaces the durations of components by milliseconds.
-func expandDurations(root *yaml.Node) error {
+func (r *reading) expandDurations(root *yaml.Node) {
 	components := field(root, "components")
 	if components == nil || components.Kind != yaml.SequenceNode {
-		return nil
+		return
 	}
 	for _, one := range components.Content {
-		if err := expandDuration(one, ownDuration, "components."+word(one, "id")); err != nil {
-			return err
-		}
+		where := "components." + word(one, "id")
+		r.expandDuration(one, ownDuration, where)
 		for _, place := range durations[word(one, "module")] {
 			part, name, _ := strings.Cut(place, "/")
-			if err := expandDuration(field(one, part), name, fmt.Sprintf("components.%s.%s", word(one, "id"), part)); err != nil {
-				return err
-			}
+			r.expandDuration(field(one, part), name, where+"."+part)
 		}
 	}
-	return nil
 }
 
 // expandDuration replaces a duration in an object by the field in milliseconds.
-func expandDuration(object *yaml.Node, name, where string) error {
+func (r *reading) expandDuration(object *yaml.Node, name, where string) {
 	short := strings.TrimSuffix(name, "Ms")
 	value := field(object, short)
 	switch {
 	case value == nil:
-		return nil
+		return
 	case field(object, name) != nil:
-		return fmt.Errorf("line %d: %s: %s and %s are the same field: remove one of them", value.Line, where, short, name)
+		r.fault(value, where, "%s and %s are the same field: remove one of them", short, name)
+		remove(object, short)
+		return
 	}
 	milliseconds, err := calendar.ParseDuration(value.Value)
 	if err != nil || value.Tag != tagString {
-		return fmt.Errorf("line %d: %s.%s: %w; %s takes milliseconds", value.Line, where, short, calendar.ErrDuration, name)
+		r.fault(value, where+"."+short, "%s; %s takes milliseconds", calendar.ErrDuration, name)
+		remove(object, short)
+		return
 	}
 	value.Tag, value.Value = tagNumber, strconv.FormatInt(milliseconds, 10)
-	rename(object, short, name)
-	return nil
+	r.rename(object, short, name)
 }
 
 // shortenDurations replaces the milliseconds of a component by durations.
