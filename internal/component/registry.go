@@ -267,7 +267,9 @@ func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape
 // or how to list the modules.
 func (r *Registry) Unknown(module string) string {
 	hint := "GET /v1/sdk/components lists the modules"
-	if suggestion := r.nearest(module); suggestion != "" {
+	if ours := r.ours(module); ours != "" {
+		hint = "write " + ours
+	} else if suggestion := r.nearest(module); suggestion != "" {
 		hint = "did you mean " + suggestion + "?"
 	}
 	return fmt.Sprintf("unknown module %s; %s", quote(module), hint)

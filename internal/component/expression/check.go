@@ -118,7 +118,13 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 	case *ast.CallNode:
 		callee, ok := node.Callee.(*ast.IdentifierNode)
 		if !ok {
-			c.refuse(node, Syntax, "values have no methods: expected a function, such as len(value)")
+			instead := "len(value)"
+			if member, is := node.Callee.(*ast.MemberNode); is {
+				if name, is := member.Property.(*ast.StringNode); is && foreignMembers[name.Value] != "" {
+					instead = foreignMembers[name.Value]
+				}
+			}
+			c.refuse(node, Syntax, "values have no methods: expected a function or an operator, such as %s", instead)
 		}
 		c.call(node, callee.Value, node.Arguments, s)
 	case *ast.BytesNode:
@@ -221,6 +227,8 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 	switch {
 	case unsupported[name] != "":
 		c.refuse(node, UnknownName, "%s() is not a function of the language: %s", name, unsupported[name])
+	case !plain && !over && foreignFunctions[name] != "":
+		c.refuse(node, UnknownName, "unknown function %s: write %s", name, foreignFunctions[name])
 	case !plain && !over:
 		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(FunctionNames(), ", "))
 	case plain && (len(arguments) < f.least || len(arguments) > f.most):

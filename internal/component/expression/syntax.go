@@ -71,6 +71,9 @@ func parse(text string) (root ast.Node, err error) {
 	if !ok {
 		return nil, at(text, 0, Syntax, "this is not a valid expression")
 	}
+	if foreign := foreignSyntax(text); foreign != nil {
+		return nil, foreign
+	}
 	return nil, explain(text, fault)
 }
 
