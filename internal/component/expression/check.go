@@ -116,17 +116,7 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 	case *ast.BuiltinNode:
 		c.call(node, node.Name, node.Arguments, s)
 	case *ast.CallNode:
-		callee, ok := node.Callee.(*ast.IdentifierNode)
-		if !ok {
-			instead := "len(value)"
-			if member, is := node.Callee.(*ast.MemberNode); is {
-				if name, is := member.Property.(*ast.StringNode); is && foreignMembers[name.Value] != "" {
-					instead = foreignMembers[name.Value]
-				}
-			}
-			c.refuse(node, Syntax, "values have no methods: expected a function or an operator, such as %s", instead)
-		}
-		c.call(node, callee.Value, node.Arguments, s)
+		c.call(node, c.callee(node), node.Arguments, s)
 	case *ast.BytesNode:
 		c.refuse(node, Syntax, "bytes cannot be encoded as JSON: expected a string")
 	default:
@@ -241,6 +231,22 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 		}
 		c.walk(argument, inner)
 	}
+}
+
+// callee returns the name of a function that is not built in.
+func (c *checker) callee(node *ast.CallNode) string {
+	callee, ok := node.Callee.(*ast.IdentifierNode)
+	if ok {
+		return callee.Value
+	}
+	instead := "len(value)"
+	if member, is := node.Callee.(*ast.MemberNode); is {
+		if name, is := member.Property.(*ast.StringNode); is && foreignMembers[name.Value] != "" {
+			instead = foreignMembers[name.Value]
+		}
+	}
+	c.refuse(node, Syntax, "values have no methods: expected a function or an operator, such as %s", instead)
+	return ""
 }
 
 func arity(least, most int) string {

@@ -50,7 +50,7 @@ func (r *reading) fault(at *yaml.Node, name, format string, args ...any) {
 	r.faults = append(r.faults, Fault{at.Line, at.Column, name, fmt.Sprintf(format, args...)})
 }
 
-// err returns the faults, or nil if there are none.
+// err returns the faults, or nil.
 func (r *reading) err() error {
 	if len(r.faults) == 0 {
 		return nil
