@@ -80,9 +80,10 @@ func apiCallStatuses(t *probe.Trial) {
 		expect           any
 		fails, retryable bool
 	}{
-		{200, nil, false, false}, {204, nil, false, false}, {302, nil, false, false}, {400, nil, false, false}, {404, nil, false, false}, {409, nil, false, false},
+		{200, nil, false, false}, {204, nil, false, false}, {302, nil, false, false}, {400, nil, true, false}, {401, nil, true, false}, {404, nil, true, false}, {409, nil, true, false},
 		{408, nil, true, true}, {425, nil, true, true}, {429, nil, true, true}, {500, nil, true, true}, {503, nil, true, true},
 		{200, 201, true, false}, {404, []int{200, 404}, false, false}, {404, 200, true, false}, {503, 503, false, false}, {500, []int{200, 503}, true, true},
+		{404, []any{"2xx", 404}, false, false}, {409, "4xx", false, false}, {503, "any", false, false}, {302, "2xx", true, false},
 	}
 	t.Parallel(len(all), func(i int) {
 		c := all[i]

@@ -144,7 +144,7 @@ func variablesOfRun(t *probe.Trial) {
 	t.Check(failed.Status == "FAILED" && strings.Contains(string(t.JSON(failed)), "says [redacted]"), "%s", t.JSON(failed))
 	t.Check(!strings.Contains(string(t.JSON(failed)), canary), "%s", t.JSON(failed))
 	unknown := run([]object{{"id": "text", "module": "STRING_CONSTANT", "config": object{"value": "{{env." + gone + "}}"}}})
-	t.Check(unknown.Status == "FAILED" && strings.Contains(string(unknown.Error), "INVALID_INPUT") && strings.Contains(string(unknown.Error), gone), "%s", unknown.Error)
+	t.Check(unknown.Status == "FAILED" && strings.Contains(string(unknown.Error), "MISSING_VALUE") && strings.Contains(string(unknown.Error), gone), "%s", unknown.Error)
 }
 
 func variableFaults(t *probe.Trial) {
@@ -154,7 +154,7 @@ func variableFaults(t *probe.Trial) {
 	}
 	wait := object{"id": "wait", "module": "DELAY", "config": object{"durationMs": "{{env.MS}}"}}
 	p := t.Problem(t.Post(workflows, sketch([]object{call, wait}, nil)), http.StatusUnprocessableEntity, "INVALID_INPUT")
-	t.Equal("pointers", strings.Join(probe.Pointers(p), " "), "/components/0/input/body/a/0 /components/0/config/apiUrl")
+	t.Equal("pointers", strings.Join(probe.Pointers(p), " "), "/components/0/config/apiUrl /components/0/input/body/a/0")
 }
 
 func variablesRestricted(t *probe.Trial) {

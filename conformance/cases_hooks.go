@@ -65,12 +65,15 @@ func hookLife(t *probe.Trial) {
 	t.Check(made.Warnings != nil && len(*made.Warnings) == 0, "a secret of %d bytes: %s", len(hookSecret), answer.Body)
 	made.Warnings = nil // only in the response of a save
 	same(t, "the hook", getHook(t, id), made)
+	t.Check(made.Refusals != nil && len(*made.Refusals) == 0, "%s", answer.Body)
+	listed := made
+	listed.Refusals = nil // only in the single hook
 	for _, query := range []string{"?limit=100&workflowId=" + workflow, "?limit=100"} {
 		page := probe.Decode[api.HookPage](t, t.Get(hooks+query))
 		t.Equal("hasMore", page.HasMore, page.NextCursor != nil)
 		at := slices.IndexFunc(page.Data, func(h api.Hook) bool { return h.ID == made.ID })
 		t.Check(at >= 0 && (query == "?limit=100" || len(page.Data) == 1), "it is not listed: %s", t.JSON(page))
-		same(t, "the hook in a list", page.Data[at], made)
+		same(t, "the hook in a list", page.Data[at], listed)
 	}
 	paused := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"status": "PAUSED"}))
 	t.Check(paused.Status == "PAUSED" && paused.Name == "" && paused.ID == made.ID && paused.CreatedAt == made.CreatedAt, "%s", t.JSON(paused))
@@ -111,7 +114,7 @@ func hookOfWorkflow(t *probe.Trial) {
 	for range 3 {
 		one := makeHook(t, object{"workflowId": workflow})
 		t.Equal("verification", verifies(one.Verification), "hmac X-Hub-Signature-256 sha256= sha256 hex X-GitHub-Delivery")
-		one.Warnings = nil // only in the response of a save
+		one.Warnings, one.Refusals = nil, nil // not in lists
 		made = append([]api.Hook{one}, made...)
 	}
 	var seen []api.Hook

@@ -255,7 +255,7 @@ func graphReferences(t *probe.Trial) {
 		"{{ start.lost ?? start.gone ?? 'none' }}": `"none"`, "{{ start.lost == nil }}": `true`, "{{ run.trigger }}": `"API"`,
 	} {
 		run := ran(t, draw(t, []object{refers(text)}, []string{"start next answer"}), "COMPLETED", input)
-		alike(t, "output of "+text, run.Output, json.RawMessage(`{"v":`+want+`,"other":["n is 7"]}`))
+		alike(t, "output of "+text, run.Output, json.RawMessage(`{"other":["n is 7"],"v":`+want+`}`))
 	}
 	left := ran(t, draw(t, []object{refers("{{ start.lost? }}")}, []string{"start next answer"}), "COMPLETED", input)
 	alike(t, "output without the field", left.Output, json.RawMessage(`{"other":["n is 7"]}`))

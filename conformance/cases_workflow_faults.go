@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -112,10 +113,10 @@ func workflowReviewed(t *probe.Trial) {
 
 	suspicious := sketch([]object{
 		start, set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 1000}), having(use("loop", "FOR_EACH"), "input", object{"items": []int{1}}),
-		set("branch", "IF", object{"expression": "1 > 0"}), having(use("end", "RESPOND"), "input", object{"text": "{{ env.NAME }}"}),
+		set("branch", "IF", object{"expression": "1 > 0"}), having(use("end", "RESPOND"), "input", object{"text": " {{ env.NAME }}"}),
 	}, []string{"start next wait", "wait next loop", "loop next branch", "start next end"})
 	made := create(t, suspicious)
-	const want = "TIMEOUT_UNHANDLED /components/1, LOOP_WITHOUT_BODY /components/2, BRANCH_WITHOUT_EDGES /components/3, VARIABLE_NOT_FOUND /components/4/input/text"
+	const want = "TIMEOUT_UNHANDLED /components/1, LOOP_WITHOUT_BODY /components/2, BRANCH_WITHOUT_EDGES /components/3, REFERENCE_IS_TEXT /components/4/input/text, VARIABLE_NOT_FOUND /components/4/input/text"
 	t.Equal("of a create", warnings(t, made.Warnings), want)
 	t.Check(decodeWorkflow(t, t.Get(workflowPath(made.ID))).Warnings == nil, "a read has warnings")
 	t.Equal("of a replacement", warnings(t, decodeWorkflow(t, put(t, made.ID, suspicious, "")).Warnings), want)
@@ -302,24 +303,26 @@ func workflowRestricted(t *probe.Trial) {
 
 // workflowValidated expects the faults of a save, the warnings and the cost, and no new workflow.
 func workflowValidated(t *probe.Trial) {
-	list := func() []api.WorkflowSummary {
-		return probe.Decode[api.WorkflowPage](t, t.Get(workflows+"?limit=1")).Data
-	}
+	name := "validated " + unique()
 	validate := func(body object) api.WorkflowValidation {
-		return probe.Decode[api.WorkflowValidation](t, t.Post(workflows+"/validate", body))
+		return probe.Decode[api.WorkflowValidation](t, t.Post(workflows+"/validate", having(body, "name", name)))
 	}
-	before := list()
 	wrong := validate(sketch([]object{use("a", "NO_SUCH_MODULE"), use("b", "HASH")}, nil))
 	var places []string
 	for _, one := range wrong.Faults {
+		t.Check(one.Message != "", "a fault without a message: %s", t.JSON(one))
 		places = append(places, one.Code+" "+one.Pointer)
 	}
 	t.Equal("faults", places, []string{"UNKNOWN_MODULE /components/0/module", "MISSING_INPUT /components/1/input/data"})
 	t.Check(wrong.Quote == nil, "a workflow with faults has the quote %s", t.JSON(wrong.Quote))
-	right := validate(sketch([]object{having(use("a", "HASH"), "input", object{"data": "{{env.NO_SUCH_VARIABLE}}"})}, nil))
-	t.Check(len(right.Faults) == 0 && len(right.Warnings) == 1 && right.Warnings[0].Code == "VARIABLE_NOT_FOUND" && right.Warnings[0].Pointer == "/components/0/input/data",
-		"a workflow without faults: %s", t.JSON(right))
-	t.Check(right.Quote != nil && right.Quote.MaximumCredits != nil && len(right.Quote.UnknownBounds) == 0, "quote: %s", t.JSON(right.Quote))
+	right := validate(sketch([]object{use("start", "ON_API_CALLED"), use("loop", "FOR_EACH"), having(use("hash", "HASH"), "input", object{"data": "{{env.NO_SUCH_VARIABLE}}"})},
+		[]string{"start next loop", "loop each hash"}, "start.items loop.items"))
+	t.Check(len(right.Faults) == 0, "faults: %s", t.JSON(right.Faults))
+	t.Equal("warnings", warnings(t, &right.Warnings), "VARIABLE_NOT_FOUND /components/2/input/data")
+	t.Check(right.Quote != nil && right.Quote.MaximumCredits == nil, "quote: %s", t.JSON(right.Quote))
+	same(t, "unknownBounds", right.Quote.UnknownBounds, json.RawMessage(`[{"componentId":"loop","reason":"items"}]`))
 	t.Problem(t.Post(workflows+"/validate", object{"name": "x"}), http.StatusBadRequest, "INVALID_INPUT")
-	t.Equal("workflows", list(), before)
+	for _, one := range probe.Decode[api.WorkflowPage](t, t.Get(workflows+"?limit=100")).Data {
+		t.Check(one.Name != name, "the workflow was saved as %s", one.ID)
+	}
 }

@@ -104,6 +104,11 @@ var failures = map[string]func(failing) probe.Answer{
 	},
 	"WrongVerifyToken": func(f failing) probe.Answer { return f.Do(challenging(f.hook("ACTIVE"), "wrong", "1")) },
 	"DeliveryConflict": func(f failing) probe.Answer { return f.Do(standard(f.hook("PAUSED"), "msg_1", time.Now(), nil)) },
+	"RunFailed": func(f failing) probe.Answer {
+		workflow := f.made(workflows, `{"name":"Failing","components":[{"id":"end","module":"FAIL","config":{"code":"STOPPED","message":"stopped"}}]}`)
+		id := f.made("/v1/sdk/hooks", `{"workflowId":"`+workflow+`","respond":true,"verification":{"scheme":"standardWebhooks","secret":"`+hookSecret+`"}}`)
+		return f.Do(standard("/v1/hooks/"+id, "msg_1", time.Now(), nil))
+	},
 	"EncodedDelivery": func(f failing) probe.Answer {
 		request := standard(f.hook("ACTIVE"), "msg_1", time.Now(), []byte("{}"))
 		request.Header.Set("Content-Encoding", "br")
@@ -169,7 +174,7 @@ var failures = map[string]func(failing) probe.Answer{
 }
 
 // varies lists the fields of an error that differ on each request.
-var varies = []string{"instance", "requestId", "expectedMessageSha256", "serverTime", "availableCredits", "reservedCredits", "nextReleaseAt", "nextResetAt"}
+var varies = []string{"instance", "requestId", "runId", "expectedMessageSha256", "serverTime", "availableCredits", "reservedCredits", "nextReleaseAt", "nextResetAt"}
 
 // seldom lists errors that a request cannot provoke reliably. The test checks that the source of
 // the service contains the texts of these errors.

@@ -380,7 +380,7 @@ var textParts = []Part{
 	{"D8.15.hooks", "inbound webhooks are created, read, replaced and deleted; the secret is write-only", ""},
 	{"D8.15.verified", "a delivery is verified by its HMAC over the bytes as received", ""},
 	{"D8.15.once", "a repeated delivery starts only one run", ""},
-	{"D8.15.challenge", "a hook with a verify token answers the challenge of a sender", ""},
+	{"D8.15.challenge", "a hook answers the handshakes of a sender without a run, if it is set to", ""},
 	{"D8.16", "expressions: one language, without side effects, with a cost limit", ""},
 	{"D8.16.checked", "expressions are checked when the workflow is saved", ""},
 	{"D8.17", "references in strings keep the type of their value, or become text", ""},

@@ -4,7 +4,7 @@ package conformance
 var componentParts = []Part{
 	{"C.API_CALL", "methods, headers, query, body; gives status, headers, body; POST and PATCH carry an Idempotency-Key", ""},
 	{"C.API_CALL.mapping", "an output for each name of outputMapping", ""},
-	{"C.API_CALL.statuses", "408, 425, 429 and 5xx fail and may be tried again, others are values, unless expectStatus says otherwise", ""},
+	{"C.API_CALL.statuses", "a status from 400 on fails, unless expectStatus allows it; 408, 425, 429 and 5xx may be tried again", ""},
 	{"C.API_CALL.bounds", "timeoutMs; 5 MiB of an answer; 3 redirects", ""},
 
 	{"C.LOGIC", "the modules of control flow cost nothing, and but for TRANSFORM are executed in workflows only", ""},

@@ -53,8 +53,19 @@ func document(t *testing.T, path string) object {
 // agreed are in the findings about the breaking changes that were decided on. A 503 with the reason
 // outcome_unknown has no Retry-After if the request had no Idempotency-Key (decisions 3), because a
 // client that obeyed it could pay twice. The response to a save always has warnings, if only an
-// empty list.
+// empty list. The verification of a hook shows the scheme, algorithm and encoding that a client chose:
+// hooks that were made without the new values still show the old ones. A delivery to a hook with
+// respond, which no hook had before, gets the output of RESPOND instead of a DeliveryResult.
 var agreed = []string{
+	"in API POST /v1/hooks/{hookId} added `#/components/schemas/DeliveryResult, subschema #2` to the response body `anyOf` list",
+	"in API POST /v1/hooks/{hookId} the response's body `type` changed from `object` to `any`",
+	"in API POST /v1/hooks/{hookId} removed the required property `",
+	"enum value to the `verification/scheme` response property",
+	"enum value to the `verification/algorithm` response property",
+	"enum value to the `verification/encoding` response property",
+	"enum value to the `data/items/verification/scheme` response property",
+	"enum value to the `data/items/verification/algorithm` response property",
+	"enum value to the `data/items/verification/encoding` response property",
 	"the response header `retry-after` became optional for the status `503` [response-header-became-optional]",
 	"the `warnings` response property's minItems was unset from `1` for the response status",
 }

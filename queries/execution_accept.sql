@@ -11,7 +11,9 @@
 -- An execution that would exceed its workspace's fair share is parked: its job is pending, so no
 -- worker fetches it. Executions without a worker are parked first. The account is locked, so the
 -- counts are exact. finishing executions finish later in the transaction: their room counts as
--- free, unless older executions are parked, which come first. at is the creation time of stages, or
+-- free, unless older executions are parked, which come first. If whole is set, it raises WF001 or
+-- WF002 unless all executions are accepted, and none of them is parked before finishing ones have
+-- finished. at is the creation time of stages, or
 -- null for now.
 --
 -- key_root_id is written for processes of the previous release, which do not read key_id. Without
@@ -87,4 +89,6 @@ WITH item AS (
 SELECT COALESCE(CASE WHEN a.place IS NULL THEN COALESCE(r.reason, 'period') END, '')::text AS reason,
        COALESCE(a.job_id, 0)::bigint AS job_id, COALESCE(a.parked, false)::boolean AS parked, now()::timestamptz AS created_at
 FROM item i LEFT JOIN asked r ON r.place = i.place LEFT JOIN admitted a ON a.place = i.place
+WHERE NOT @whole::boolean OR must(a.place IS NOT NULL AND NOT (a.parked AND @finishing::bigint > 0),
+    CASE WHEN a.place IS NULL AND COALESCE(r.reason, 'period') = 'period' THEN 'WF002' ELSE 'WF001' END)
 ORDER BY i.place;

@@ -1,7 +1,7 @@
--- name: IdempotencyLock :one
--- Locks the scope of a key until the transaction ends. false means that another transaction holds
--- it: the first request has not committed yet.
-SELECT pg_try_advisory_xact_lock(@scope::bigint) AS locked;
+-- name: IdempotencyLock :exec
+-- Locks the scope of a key until the transaction ends. Raises WF005 if another transaction holds it:
+-- the first request has not committed yet.
+SELECT must(pg_try_advisory_xact_lock(@scope::bigint), 'WF005');
 
 -- name: IdempotencyGet :one
 SELECT body_hash, resource_id FROM idempotency_keys

@@ -30,7 +30,7 @@ var statuses = map[int][]string{
 	http.StatusUnprocessableEntity:         {"INVALID_INPUT"},
 	http.StatusTooManyRequests:             {"RATE_LIMITED"},
 	http.StatusRequestHeaderFieldsTooLarge: {"PAYLOAD_TOO_LARGE"},
-	http.StatusInternalServerError:         {"INTERNAL_ERROR"},
+	http.StatusInternalServerError:         {"RUN_FAILED", "INTERNAL_ERROR"},
 	http.StatusServiceUnavailable:          {"UNAVAILABLE"},
 }
 
@@ -57,7 +57,9 @@ func checkProblem(answer Answer) error {
 		return fmt.Errorf("requestId %q is not X-Request-Id %q", p.RequestID, answer.Header.Get("X-Request-Id"))
 	case p.Docs != docs(p):
 		return fmt.Errorf("docs %q is not %q", p.Docs, docs(p))
-	case (p.ExecutionID != nil || p.RunID != nil) && (p.Reason == nil || *p.Reason != "outcome_unknown"):
+	case p.Code == "RUN_FAILED" && p.RunID == nil:
+		return fmt.Errorf("a failed run without its ID: %s", answer.Body)
+	case (p.ExecutionID != nil || p.RunID != nil && p.Code != "RUN_FAILED") && (p.Reason == nil || *p.Reason != "outcome_unknown"):
 		return fmt.Errorf("an ID of what may exist, without outcome_unknown: %s", answer.Body)
 	}
 	return nil

@@ -113,6 +113,9 @@ func (o *Operation) Role() string {
 // Unrestricted reports whether the operation rejects keys that are restricted to some workflows.
 func (o *Operation) Unrestricted() bool { return o.spec.Extensions["x-unrestricted-key"] == true }
 
+// AnyQuery reports whether the operation accepts any query parameters, so that none is unknown.
+func (o *Operation) AnyQuery() bool { return o.spec.Extensions["x-any-query"] == true }
+
 // Stream reports whether the operation responds with an event stream.
 func (o *Operation) Stream() bool {
 	success := o.spec.Responses.Status(http.StatusOK)

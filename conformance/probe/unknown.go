@@ -29,7 +29,7 @@ func (t *Trial) withUnknown(r Request) (changed Request, reported string) {
 		return r, ""
 	}
 	operation := t.target.Spec.Find(cmp.Or(r.Method, http.MethodGet), r.Path)
-	if operation == nil {
+	if operation == nil || operation.AnyQuery() {
 		return r, ""
 	}
 	separator := "?"

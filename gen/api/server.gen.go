@@ -415,9 +415,9 @@ func (siw *ServerInterfaceWrapper) ChallengeHook(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ChallengeHookParams
 
-	// ------------- Required query parameter "hub.mode" -------------
+	// ------------- Optional query parameter "hub.mode" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "hub.mode", r.URL.Query(), &params.HubMode, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "hub.mode", r.URL.Query(), &params.HubMode, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -428,9 +428,9 @@ func (siw *ServerInterfaceWrapper) ChallengeHook(w http.ResponseWriter, r *http.
 		return
 	}
 
-	// ------------- Required query parameter "hub.challenge" -------------
+	// ------------- Optional query parameter "hub.challenge" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "hub.challenge", r.URL.Query(), &params.HubChallenge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "hub.challenge", r.URL.Query(), &params.HubChallenge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -441,15 +441,28 @@ func (siw *ServerInterfaceWrapper) ChallengeHook(w http.ResponseWriter, r *http.
 		return
 	}
 
-	// ------------- Required query parameter "hub.verify_token" -------------
+	// ------------- Optional query parameter "hub.verify_token" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, true, "hub.verify_token", r.URL.Query(), &params.HubVerifyToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "hub.verify_token", r.URL.Query(), &params.HubVerifyToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "hub.verify_token"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "hub.verify_token", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "validationToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "validationToken", r.URL.Query(), &params.ValidationToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "validationToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "validationToken", Err: err})
 		}
 		return
 	}
@@ -3472,17 +3485,28 @@ type ReceiveHookResponseObject interface {
 	VisitReceiveHookResponse(w http.ResponseWriter) error
 }
 
-type ReceiveHook200JSONResponse DeliveryResult
+type ReceiveHook200JSONResponse = ReceiveHook200JSONResponseBody
 
 func (response ReceiveHook200JSONResponse) VisitReceiveHookResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.union); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReceiveHook200TextResponse string
+
+func (response ReceiveHook200TextResponse) VisitReceiveHookResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response)))
 	return err
 }
 

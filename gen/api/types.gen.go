@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/google/uuid"
+	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -415,14 +416,20 @@ func (e TriggerStatus) Valid() bool {
 
 // Defines values for VerificationAlgorithm.
 const (
+	VerificationAlgorithmSha1   VerificationAlgorithm = "sha1"
 	VerificationAlgorithmSha256 VerificationAlgorithm = "sha256"
+	VerificationAlgorithmSha384 VerificationAlgorithm = "sha384"
 	VerificationAlgorithmSha512 VerificationAlgorithm = "sha512"
 )
 
 // Valid indicates whether the value is a known member of the VerificationAlgorithm enum.
 func (e VerificationAlgorithm) Valid() bool {
 	switch e {
+	case VerificationAlgorithmSha1:
+		return true
 	case VerificationAlgorithmSha256:
+		return true
+	case VerificationAlgorithmSha384:
 		return true
 	case VerificationAlgorithmSha512:
 		return true
@@ -433,8 +440,9 @@ func (e VerificationAlgorithm) Valid() bool {
 
 // Defines values for VerificationEncoding.
 const (
-	VerificationEncodingBase64 VerificationEncoding = "base64"
-	VerificationEncodingHex    VerificationEncoding = "hex"
+	VerificationEncodingBase64    VerificationEncoding = "base64"
+	VerificationEncodingBase64URL VerificationEncoding = "base64url"
+	VerificationEncodingHex       VerificationEncoding = "hex"
 )
 
 // Valid indicates whether the value is a known member of the VerificationEncoding enum.
@@ -442,7 +450,36 @@ func (e VerificationEncoding) Valid() bool {
 	switch e {
 	case VerificationEncodingBase64:
 		return true
+	case VerificationEncodingBase64URL:
+		return true
 	case VerificationEncodingHex:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationPreset.
+const (
+	VerificationPresetGithub           VerificationPreset = "github"
+	VerificationPresetShopify          VerificationPreset = "shopify"
+	VerificationPresetSlack            VerificationPreset = "slack"
+	VerificationPresetStandardWebhooks VerificationPreset = "standardWebhooks"
+	VerificationPresetStripe           VerificationPreset = "stripe"
+)
+
+// Valid indicates whether the value is a known member of the VerificationPreset enum.
+func (e VerificationPreset) Valid() bool {
+	switch e {
+	case VerificationPresetGithub:
+		return true
+	case VerificationPresetShopify:
+		return true
+	case VerificationPresetSlack:
+		return true
+	case VerificationPresetStandardWebhooks:
+		return true
+	case VerificationPresetStripe:
 		return true
 	default:
 		return false
@@ -453,6 +490,8 @@ func (e VerificationEncoding) Valid() bool {
 const (
 	VerificationSchemeHmac             VerificationScheme = "hmac"
 	VerificationSchemeStandardWebhooks VerificationScheme = "standardWebhooks"
+	VerificationSchemeTimestampedHmac  VerificationScheme = "timestampedHmac"
+	VerificationSchemeToken            VerificationScheme = "token"
 )
 
 // Valid indicates whether the value is a known member of the VerificationScheme enum.
@@ -461,6 +500,31 @@ func (e VerificationScheme) Valid() bool {
 	case VerificationSchemeHmac:
 		return true
 	case VerificationSchemeStandardWebhooks:
+		return true
+	case VerificationSchemeTimestampedHmac:
+		return true
+	case VerificationSchemeToken:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VerificationSecretEncoding.
+const (
+	VerificationSecretEncodingBase64 VerificationSecretEncoding = "base64"
+	VerificationSecretEncodingHex    VerificationSecretEncoding = "hex"
+	VerificationSecretEncodingText   VerificationSecretEncoding = "text"
+)
+
+// Valid indicates whether the value is a known member of the VerificationSecretEncoding enum.
+func (e VerificationSecretEncoding) Valid() bool {
+	switch e {
+	case VerificationSecretEncodingBase64:
+		return true
+	case VerificationSecretEncodingHex:
+		return true
+	case VerificationSecretEncodingText:
 		return true
 	default:
 		return false
@@ -1240,17 +1304,36 @@ type CreateAPIKeyRequest struct {
 //
 // Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateHookRequest struct {
+	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+	// If absent, a hook keeps its list. An empty list removes it.
+	//
+	//
+	// Examples: ["X-Token-Id"]
+	Headers *HookHeaders `json:"headers,omitempty"`
+
 	// Name The display name.
 	//
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
+
+	// Respond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+	// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+	//
+	//
+	// Examples: true
+	Respond *HookRespond `json:"respond,omitempty"`
 
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+	// Verification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
+	// `toleranceSeconds`, `deliveryHeader`, `deliveryField`, `acceptRepeatedBodies` and `formField` may be set.
+	//
+	// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
+	// elements of it, at most 20.
 	//
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
@@ -1653,6 +1736,13 @@ type DefinitionQuote struct {
 
 // DeliveryResult The run that a delivery started.
 type DeliveryResult struct {
+	// Finished Whether the run has finished, without a RESPOND. Only for a hook with `respond`. False: the run was not waited
+	// for any longer, and continues.
+	//
+	//
+	// Examples: false
+	Finished *bool `json:"finished,omitempty"`
+
 	// JobID The ID of the job that executes the run; 0 for a duplicate delivery whose run is no longer stored.
 	//
 	//
@@ -1782,7 +1872,7 @@ type EnvironmentVariablePage struct {
 // | `URI_TOO_LONG` | 414 |
 // | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 // | `RATE_LIMITED` | 429 |
-// | `INTERNAL_ERROR` | 500 |
+// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 // | `UNAVAILABLE` | 503 |
 //
 // Examples: NOT_FOUND
@@ -1968,6 +2058,14 @@ type Hook struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
+	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+	// If absent, a hook keeps its list. An empty list removes it.
+	//
+	//
+	// Examples: ["X-Token-Id"]
+	Headers HookHeaders `json:"headers"`
+
 	// ID A UUIDv7 in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -2018,6 +2116,17 @@ type Hook struct {
 	// Examples: 3
 	RefusalCount int64 `json:"refusalCount"`
 
+	// Refusals The last rejections that the hook has recorded, newest first, with the limits of `lastRefusedAt`. Consecutive
+	// rejections for the same reason are one entry. Absent in lists.
+	Refusals *HookRefusals `json:"refusals,omitempty"`
+
+	// Respond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+	// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+	//
+	//
+	// Examples: true
+	Respond *HookRespond `json:"respond,omitempty"`
+
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
@@ -2041,6 +2150,13 @@ type Hook struct {
 	WorkflowID ID `json:"workflowId"`
 }
 
+// HookHeaders Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+// If absent, a hook keeps its list. An empty list removes it.
+//
+// Examples: ["X-Token-Id"]
+type HookHeaders = []string
+
 // HookPage One page of hooks, newest first.
 type HookPage struct {
 	// Data The hooks of this page.
@@ -2057,9 +2173,38 @@ type HookPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// HookRefusal Rejected deliveries of a hook. It contains nothing that was sent.
+type HookRefusal struct {
+	// At When the last of these deliveries was rejected.
+	//
+	// Examples: 2026-11-21T10:15:30.120Z
+	At timestamp.Time `json:"at"`
+
+	// Count How many of these rejections the hook has recorded.
+	//
+	// Examples: 3
+	Count int64 `json:"count"`
+
+	// Reason Why, as in `lastRefusal`.
+	//
+	// Examples: invalid_signature
+	Reason string `json:"reason"`
+}
+
+// HookRefusals The last rejections that the hook has recorded, newest first, with the limits of `lastRefusedAt`. Consecutive
+// rejections for the same reason are one entry. Absent in lists.
+type HookRefusals = []HookRefusal
+
+// HookRespond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+//
+// Examples: true
+type HookRespond = bool
+
 // HookWarning A warning about a hook.
 type HookWarning struct {
-	// Code The code: `SHORT_SECRET`, the secret has fewer than 32 bytes, so it may be guessed. More may be added.
+	// Code The code: `SHORT_SECRET`, the secret has fewer than 32 bytes, so it may be guessed. `NO_RESPOND`, the hook has
+	// `respond`, but the workflow has no RESPOND. More may be added.
 	//
 	//
 	// Examples: SHORT_SECRET
@@ -2403,7 +2548,11 @@ type NewSequenceEdge struct {
 // Examples: [{"from":"start","id":"e1","to":"each"}]
 type NewSequenceEdges = []NewSequenceEdge
 
-// NewVerification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+// NewVerification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
+// `toleranceSeconds`, `deliveryHeader`, `deliveryField`, `acceptRepeatedBodies` and `formField` may be set.
+//
+// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
+// elements of it, at most 20.
 //
 // Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 type NewVerification struct {
@@ -2415,39 +2564,95 @@ type NewVerification struct {
 	// Examples: true
 	AcceptRepeatedBodies *bool `json:"acceptRepeatedBodies,omitempty"`
 
-	// Algorithm The hash function of the HMAC.
+	// Algorithm The hash function of the HMAC. `token` has none.
 	//
 	// Examples: sha256
 	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
 
+	// DeliveryField A JSON pointer (RFC 6901) into the body.
+	//
+	// Examples: /event_id
+	DeliveryField *VerificationDeliveryField `json:"deliveryField,omitempty"`
+
 	// DeliveryHeader The header that contains the ID of a delivery. A delivery without this header is rejected with 400.
 	// Deliveries with the same ID start only one run. With the scheme `hmac`, deliveries with the same body also
 	// start only one run, because the signature does not cover the ID: a captured delivery could be sent again
-	// with another ID. If the sender repeats bodies on purpose, set `acceptRepeatedBodies`. If `deliveryHeader` is
-	// absent, each delivery starts a run.
+	// with another ID. If the sender repeats bodies on purpose, set `acceptRepeatedBodies`. Without `deliveryHeader`
+	// and `deliveryField`, each delivery starts a run; if the signature covers a timestamp, each signed text does.
+	// The presets `github`, `shopify` and `standardWebhooks` set it.
 	//
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader,omitempty"`
 
-	// Encoding The encoding of the HMAC.
+	// Element For `timestampedHmac`: the element of the header that holds the HMAC, such as `v1` of `t=1767225600,v1=5257a869`.
+	// If absent, the whole header does.
+	//
+	//
+	// Examples: v1
+	Element *string `json:"element,omitempty"`
+
+	// Encoding The encoding of the HMAC: `hex` in either case, `base64` and `base64url` with or without padding. `token` has
+	// none.
+	//
 	//
 	// Examples: hex
 	Encoding *VerificationEncoding `json:"encoding,omitempty"`
 
-	// Header The header that holds the HMAC. Required for `hmac`.
+	// FormField The field of a form that contains the JSON of the delivery. If a form has only this field, `body` is the JSON
+	// in it, as in a delivery with JSON: 400 at `/body/NAME` if it is not JSON. Other forms become an object. If
+	// absent or empty, all forms do. The presets `github` and `slack` set `payload`.
+	//
+	//
+	// Examples: payload
+	FormField *string `json:"formField,omitempty"`
+
+	// Handshake Requests with which a sender verifies the address of a hook. The hook answers them itself, even while it is
+	// paused, and starts no run. `urlVerification`: a signed delivery whose JSON has `type: url_verification` gets its
+	// `challenge`. `validationToken`: a GET, or a POST without a body, gets the query parameter `validationToken`. Both
+	// answers are plain text.
+	//
+	//
+	// Examples: ["urlVerification"]
+	Handshake *VerificationHandshake `json:"handshake,omitempty"`
+
+	// Header The header that holds the HMAC, or the secret of `token`. Required for `hmac` and `timestampedHmac`. Default for
+	// `token`: `Authorization`.
+	//
 	//
 	// Examples: X-Hub-Signature-256
 	Header *string `json:"header,omitempty"`
 
-	// Prefix The prefix before the HMAC in the header.
+	// IDHeader For `timestampedHmac`: the header that holds `{id}`.
+	//
+	// Examples: X-Request-Id
+	IDHeader *string `json:"idHeader,omitempty"`
+
+	// Prefix The prefix before the HMAC or the secret in the header, or in its element. Default for `token` with
+	// `Authorization`: `Bearer`, followed by a space.
+	//
 	//
 	// Examples: sha256=
 	Prefix *string `json:"prefix,omitempty"`
 
+	// Preset A sender whose signatures Weft knows. The preset sets all other fields: `stripe` and `slack` are
+	// `timestampedHmac`, `github` and `shopify` are `hmac`. `standardWebhooks` also accepts headers that start with
+	// `svix-`.
+	//
+	//
+	// Examples: stripe
+	Preset *VerificationPreset `json:"preset,omitempty"`
+
+	// PreviousSecret The secret before the last rotation, of at least 8 characters. Deliveries that use it are accepted as well. If
+	// absent, a hook keeps its previous secret. An empty string removes it.
+	//
+	//
+	// Examples: wrong-horse-battery
+	PreviousSecret *string `json:"previousSecret,omitempty"`
+
 	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-	// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
-	// minutes.
+	// `webhook-timestamp` and `webhook-signature`. `timestampedHmac`: the HMAC of `signedText`, which contains the
+	// body and, usually, a timestamp. `token`: the secret itself in a header.
 	//
 	//
 	// Examples: hmac
@@ -2459,6 +2664,38 @@ type NewVerification struct {
 	//
 	// Examples: correct-horse-battery
 	Secret *string `json:"secret,omitempty"`
+
+	// SecretEncoding The encoding of the secret. The key of the HMAC is the decoded secret.
+	//
+	// Examples: text
+	SecretEncoding *VerificationSecretEncoding `json:"secretEncoding,omitempty"`
+
+	// SignedText For `timestampedHmac`, which requires it: the text that the HMAC covers. `{body}` stands for the bytes of the
+	// body, and must occur once. `{timestamp}` and `{id}` stand for these values as sent. Between two of them, other
+	// text is required, which does not touch `{timestamp}` with a digit.
+	//
+	//
+	// Examples: {timestamp}.{body}
+	SignedText *string `json:"signedText,omitempty"`
+
+	// TimestampElement For `timestampedHmac`: the element of `header` that holds `{timestamp}`. Needs `element`.
+	//
+	// Examples: t
+	TimestampElement *string `json:"timestampElement,omitempty"`
+
+	// TimestampHeader For `timestampedHmac`: the header that holds `{timestamp}`. It is a number of seconds, a number of milliseconds
+	// with 13 digits, or a time of RFC 3339.
+	//
+	//
+	// Examples: X-Slack-Request-Timestamp
+	TimestampHeader *string `json:"timestampHeader,omitempty"`
+
+	// ToleranceSeconds How many seconds the timestamp of a delivery may differ from the server's time, in both directions. Default for
+	// schemes with a timestamp: 300.
+	//
+	//
+	// Examples: 300
+	ToleranceSeconds *VerificationTolerance `json:"toleranceSeconds,omitempty"`
 
 	// VerifyToken The token with which the sender verifies the address by a GET request (`hub.verify_token`). Use a random
 	// value that is not the secret. Without it, such requests get 404. If absent, a hook keeps its token. An empty
@@ -2623,7 +2860,7 @@ type OutputProblem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -2679,7 +2916,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -2721,7 +2958,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -2820,8 +3057,8 @@ type Problem struct {
 	// Examples: false
 	Retryable bool `json:"retryable"`
 
-	// RunID With `outcome_unknown`, the ID of the run that the request may have started, or of the run that the signal
-	// was sent to.
+	// RunID With `RUN_FAILED`, the ID of the run. With `outcome_unknown`, the ID of the run that the request may have
+	// started, or of the run that the signal was sent to.
 	//
 	//
 	// Examples: 019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f
@@ -2926,17 +3163,36 @@ type ReadinessCheckStatus string
 //
 // Examples: {"name":"Pull requests","status":"PAUSED"}
 type ReplaceHookRequest struct {
+	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
+	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
+	// If absent, a hook keeps its list. An empty list removes it.
+	//
+	//
+	// Examples: ["X-Token-Id"]
+	Headers *HookHeaders `json:"headers,omitempty"`
+
 	// Name The display name.
 	//
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
+
+	// Respond Whether a delivery gets the output of RESPOND, as JSON. The response comes after at most 15 seconds, or at once if
+	// the workspace has as many inline waits as its plan allows: it then has the run's ID, and `finished` is false.
+	//
+	//
+	// Examples: true
+	Respond *HookRespond `json:"respond,omitempty"`
 
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+	// Verification How a delivery is authenticated: by a `preset` or a `scheme`. With a preset, only `secret`, `previousSecret`,
+	// `toleranceSeconds`, `deliveryHeader`, `deliveryField`, `acceptRepeatedBodies` and `formField` may be set.
+	//
+	// If a delivery has several signatures, one valid signature is enough: several values of the header, or several
+	// elements of it, at most 20.
 	//
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
@@ -4090,20 +4346,51 @@ type Verification struct {
 	// Examples: true
 	AcceptRepeatedBodies *bool `json:"acceptRepeatedBodies,omitempty"`
 
-	// Algorithm The hash function of the HMAC.
+	// Algorithm The hash function of the HMAC. `token` has none.
 	//
 	// Examples: sha256
 	Algorithm VerificationAlgorithm `json:"algorithm"`
 
-	// DeliveryHeader The header that contains the ID of a delivery. Null: each delivery starts a run.
+	// DeliveryField A JSON pointer (RFC 6901) into the body.
+	//
+	// Examples: /event_id
+	DeliveryField *VerificationDeliveryField `json:"deliveryField,omitempty"`
+
+	// DeliveryHeader The header that contains the ID of a delivery. Null: none.
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader"`
 
-	// Encoding The encoding of the HMAC.
+	// Element The element of the header that holds the HMAC. Absent if the whole header does.
+	//
+	// Examples: v1
+	Element *string `json:"element,omitempty"`
+
+	// Encoding The encoding of the HMAC: `hex` in either case, `base64` and `base64url` with or without padding. `token` has
+	// none.
+	//
 	//
 	// Examples: hex
 	Encoding VerificationEncoding `json:"encoding"`
+
+	// FormField The field of a form that contains the JSON of the delivery. Absent if none.
+	//
+	// Examples: payload
+	FormField *string `json:"formField,omitempty"`
+
+	// Handshake Requests with which a sender verifies the address of a hook. The hook answers them itself, even while it is
+	// paused, and starts no run. `urlVerification`: a signed delivery whose JSON has `type: url_verification` gets its
+	// `challenge`. `validationToken`: a GET, or a POST without a body, gets the query parameter `validationToken`. Both
+	// answers are plain text.
+	//
+	//
+	// Examples: ["urlVerification"]
+	Handshake *VerificationHandshake `json:"handshake,omitempty"`
+
+	// HasPreviousSecret Whether the hook also accepts a previous secret. Absent if not. The secret is not shown.
+	//
+	// Examples: true
+	HasPreviousSecret *bool `json:"hasPreviousSecret,omitempty"`
 
 	// HasVerifyToken Whether the hook has a `verifyToken`, and so answers challenges. Absent if not. The token is not shown.
 	//
@@ -4116,36 +4403,108 @@ type Verification struct {
 	// Examples: X-Hub-Signature-256
 	Header string `json:"header"`
 
+	// IDHeader The header that holds the signed ID. Absent if none.
+	//
+	// Examples: X-Request-Id
+	IDHeader *string `json:"idHeader,omitempty"`
+
 	// Prefix The prefix before the HMAC in the header.
 	//
 	// Examples: sha256=
 	Prefix string `json:"prefix"`
 
+	// Preset A sender whose signatures Weft knows. The preset sets all other fields: `stripe` and `slack` are
+	// `timestampedHmac`, `github` and `shopify` are `hmac`. `standardWebhooks` also accepts headers that start with
+	// `svix-`.
+	//
+	//
+	// Examples: stripe
+	Preset *VerificationPreset `json:"preset,omitempty"`
+
 	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-	// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
-	// minutes.
+	// `webhook-timestamp` and `webhook-signature`. `timestampedHmac`: the HMAC of `signedText`, which contains the
+	// body and, usually, a timestamp. `token`: the secret itself in a header.
 	//
 	//
 	// Examples: hmac
 	Scheme VerificationScheme `json:"scheme"`
+
+	// SecretEncoding The encoding of the secret. The key of the HMAC is the decoded secret.
+	//
+	// Examples: text
+	SecretEncoding *VerificationSecretEncoding `json:"secretEncoding,omitempty"`
+
+	// SignedText The text that the HMAC of `timestampedHmac` covers. Absent for other schemes.
+	//
+	// Examples: {timestamp}.{body}
+	SignedText *string `json:"signedText,omitempty"`
+
+	// TimestampElement The element of the header that holds the timestamp. Absent if none.
+	//
+	// Examples: t
+	TimestampElement *string `json:"timestampElement,omitempty"`
+
+	// TimestampHeader The header that holds the timestamp. Absent if none.
+	//
+	// Examples: X-Slack-Request-Timestamp
+	TimestampHeader *string `json:"timestampHeader,omitempty"`
+
+	// ToleranceSeconds How many seconds the timestamp of a delivery may differ from the server's time, in both directions. Default for
+	// schemes with a timestamp: 300.
+	//
+	//
+	// Examples: 300
+	ToleranceSeconds *VerificationTolerance `json:"toleranceSeconds,omitempty"`
 }
 
-// VerificationAlgorithm The hash function of the HMAC.
+// VerificationAlgorithm The hash function of the HMAC. `token` has none.
 //
 // Examples: sha256
 type VerificationAlgorithm string
 
-// VerificationEncoding The encoding of the HMAC.
+// VerificationDeliveryField A JSON pointer (RFC 6901) into the body.
+//
+// Examples: /event_id
+type VerificationDeliveryField = string
+
+// VerificationEncoding The encoding of the HMAC: `hex` in either case, `base64` and `base64url` with or without padding. `token` has
+// none.
 //
 // Examples: hex
 type VerificationEncoding string
 
+// VerificationHandshake Requests with which a sender verifies the address of a hook. The hook answers them itself, even while it is
+// paused, and starts no run. `urlVerification`: a signed delivery whose JSON has `type: url_verification` gets its
+// `challenge`. `validationToken`: a GET, or a POST without a body, gets the query parameter `validationToken`. Both
+// answers are plain text.
+//
+// Examples: ["urlVerification"]
+type VerificationHandshake = []string
+
+// VerificationPreset A sender whose signatures Weft knows. The preset sets all other fields: `stripe` and `slack` are
+// `timestampedHmac`, `github` and `shopify` are `hmac`. `standardWebhooks` also accepts headers that start with
+// `svix-`.
+//
+// Examples: stripe
+type VerificationPreset string
+
 // VerificationScheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
-// minutes.
+// `webhook-timestamp` and `webhook-signature`. `timestampedHmac`: the HMAC of `signedText`, which contains the
+// body and, usually, a timestamp. `token`: the secret itself in a header.
 //
 // Examples: hmac
 type VerificationScheme string
+
+// VerificationSecretEncoding The encoding of the secret. The key of the HMAC is the decoded secret.
+//
+// Examples: text
+type VerificationSecretEncoding string
+
+// VerificationTolerance How many seconds the timestamp of a delivery may differ from the server's time, in both directions. Default for
+// schemes with a timestamp: 300.
+//
+// Examples: 300
+type VerificationTolerance = int32
 
 // Workflow A version of a workflow.
 type Workflow struct {
@@ -4823,6 +5182,9 @@ type SvcSignature = string
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type UserID = GivenID
 
+// ValidationToken defines model for ValidationToken.
+type ValidationToken = string
+
 // VariableName The name of a variable; `{{env.NAME}}` stands for its value.
 //
 // Examples: PAYMENTS_TOKEN
@@ -4884,18 +5246,29 @@ type GetOpenapiYamlParams struct {
 
 // ChallengeHookParams defines parameters for ChallengeHook.
 type ChallengeHookParams struct {
-	// HubMode What the sender verifies.
-	HubMode ChallengeHookParamsHubMode `form:"hub.mode" json:"hub.mode"`
+	// HubMode What the sender verifies. Required unless the request has a `validationToken`.
+	HubMode *ChallengeHookParamsHubMode `form:"hub.mode,omitempty" json:"hub.mode,omitempty"`
 
-	// HubChallenge The text to return. It must not contain control characters.
-	HubChallenge HubChallenge `form:"hub.challenge" json:"hub.challenge"`
+	// HubChallenge The text to return. It must not contain control characters. Required with `hub.mode`.
+	HubChallenge *HubChallenge `form:"hub.challenge,omitempty" json:"hub.challenge,omitempty"`
 
-	// HubVerifyToken The `verifyToken` of the hook.
-	HubVerifyToken HubVerifyToken `form:"hub.verify_token" json:"hub.verify_token"`
+	// HubVerifyToken The `verifyToken` of the hook. Required with `hub.mode`.
+	HubVerifyToken *HubVerifyToken `form:"hub.verify_token,omitempty" json:"hub.verify_token,omitempty"`
+
+	// ValidationToken The text to return, if the `handshake` of the hook has `validationToken`. At most 4 KiB.
+	ValidationToken *ValidationToken `form:"validationToken,omitempty" json:"validationToken,omitempty"`
 }
 
 // ChallengeHookParamsHubMode defines parameters for ChallengeHook.
 type ChallengeHookParamsHubMode string
+
+// ReceiveHook200JSONResponseBody1 defines parameters for ReceiveHook.
+type ReceiveHook200JSONResponseBody1 = interface{}
+
+// ReceiveHook200JSONResponseBody defines parameters for ReceiveHook.
+type ReceiveHook200JSONResponseBody struct {
+	union json.RawMessage
+}
 
 // ListComponentsParams defines parameters for ListComponents.
 type ListComponentsParams struct {
@@ -5310,3 +5683,65 @@ type CreateInvitationJSONRequestBody = CreateInvitationRequest
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = UpdateMemberRequest
+
+// AsDeliveryResult returns the union data inside the ReceiveHook200JSONResponseBody as a DeliveryResult
+func (t ReceiveHook200JSONResponseBody) AsDeliveryResult() (DeliveryResult, error) {
+	var body DeliveryResult
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDeliveryResult overwrites any union data inside the ReceiveHook200JSONResponseBody as the provided DeliveryResult
+func (t *ReceiveHook200JSONResponseBody) FromDeliveryResult(v DeliveryResult) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDeliveryResult performs a merge with any union data inside the ReceiveHook200JSONResponseBody, using the provided DeliveryResult
+func (t *ReceiveHook200JSONResponseBody) MergeDeliveryResult(v DeliveryResult) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsReceiveHook200JSONResponseBody1 returns the union data inside the ReceiveHook200JSONResponseBody as a ReceiveHook200JSONResponseBody1
+func (t ReceiveHook200JSONResponseBody) AsReceiveHook200JSONResponseBody1() (ReceiveHook200JSONResponseBody1, error) {
+	var body ReceiveHook200JSONResponseBody1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromReceiveHook200JSONResponseBody1 overwrites any union data inside the ReceiveHook200JSONResponseBody as the provided ReceiveHook200JSONResponseBody1
+func (t *ReceiveHook200JSONResponseBody) FromReceiveHook200JSONResponseBody1(v ReceiveHook200JSONResponseBody1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeReceiveHook200JSONResponseBody1 performs a merge with any union data inside the ReceiveHook200JSONResponseBody, using the provided ReceiveHook200JSONResponseBody1
+func (t *ReceiveHook200JSONResponseBody) MergeReceiveHook200JSONResponseBody1(v ReceiveHook200JSONResponseBody1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t ReceiveHook200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *ReceiveHook200JSONResponseBody) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}

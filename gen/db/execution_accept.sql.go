@@ -14,33 +14,33 @@ import (
 
 const ExecutionAcceptMany = `-- name: ExecutionAcceptMany :many
 WITH item AS (
-    SELECT generate_subscripts($1::uuid[], 1) AS place,
-           unnest($2::uuid[])     AS workspace_id,
-           unnest($1::uuid[])               AS id,
-           unnest($3::bigint[])         AS amount,
-           unnest($4::text[])           AS module,
-           unnest($5::text[])           AS repeat_rule,
-           unnest($6::bytea[])            AS call,
-           unnest($7::smallint[])      AS attempts,
-           unnest($8::integer[])     AS worker_id,
-           unnest($9::text[])      AS traceparent,
-           unnest($10::bigint[])          AS price,
-           NULLIF(unnest($11::uuid[]), '00000000-0000-0000-0000-000000000000')      AS run_id,
-           unnest($12::integer[])       AS timeout_ms,
-           NULLIF(unnest($13::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
-           NULLIF(unnest($14::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
-           unnest($15::text[])     AS url,
-           unnest($16::bytea[])  AS sealed,
-           unnest($17::boolean[]) AS signed,
-           unnest($18::text[])  AS header_names
+    SELECT generate_subscripts($3::uuid[], 1) AS place,
+           unnest($4::uuid[])     AS workspace_id,
+           unnest($3::uuid[])               AS id,
+           unnest($5::bigint[])         AS amount,
+           unnest($6::text[])           AS module,
+           unnest($7::text[])           AS repeat_rule,
+           unnest($8::bytea[])            AS call,
+           unnest($9::smallint[])      AS attempts,
+           unnest($10::integer[])     AS worker_id,
+           unnest($11::text[])      AS traceparent,
+           unnest($12::bigint[])          AS price,
+           NULLIF(unnest($13::uuid[]), '00000000-0000-0000-0000-000000000000')      AS run_id,
+           unnest($14::integer[])       AS timeout_ms,
+           NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
+           NULLIF(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
+           unnest($17::text[])     AS url,
+           unnest($18::bytea[])  AS sealed,
+           unnest($19::boolean[]) AS signed,
+           unnest($20::text[])  AS header_names
 ), account AS (
     -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
     SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active,
-           (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN $19::bigint ELSE 0 END AS max_active,
+           (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN $2::bigint ELSE 0 END AS max_active,
            h.valid_until > now() AS current, h.stopped, h.suspended, h.stored, h.storage_limit,
            h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved AS available
     FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($2::uuid[])
+    WHERE h.workspace_id = ANY ($4::uuid[])
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), asked AS (
     SELECT i.place, i.workspace_id, i.worker_id, c.active, c.max_active,
@@ -60,9 +60,9 @@ WITH item AS (
     WHERE c.workspace_id = t.workspace_id
 ), jobs AS (
     INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
-    SELECT a.job_id, 'component_execution', $20::text, jsonb_build_object('workspaceId', i.workspace_id, 'executionId', i.id),
+    SELECT a.job_id, 'component_execution', $21::text, jsonb_build_object('workspaceId', i.workspace_id, 'executionId', i.id),
            (CASE WHEN a.parked THEN 'pending' WHEN i.worker_id <> 0 THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
-           CASE WHEN i.worker_id <> 0 AND NOT a.parked THEN now() + $21::interval ELSE now() END, 25, 1, '{}', '{}'
+           CASE WHEN i.worker_id <> 0 AND NOT a.parked THEN now() + $22::interval ELSE now() END, 25, 1, '{}', '{}'
     FROM item i JOIN admitted a ON a.place = i.place
 ), executions AS (
     INSERT INTO component_executions
@@ -73,7 +73,7 @@ WITH item AS (
            CASE WHEN s.started THEN i.worker_id END, a.job_id, i.url <> '', NULLIF(i.traceparent, ''), i.price, a.parked,
            i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, s.at, s.at
     FROM item i JOIN admitted a ON a.place = i.place,
-         LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE($22::timestamptz, now()) AS at) AS s
+         LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE($23::timestamptz, now()) AS at) AS s
 ), called AS (
     INSERT INTO callbacks (workspace_id, execution_id, url, sealed, signed, header_names, created_at)
     SELECT i.workspace_id, i.id, i.url, i.sealed, i.signed, string_to_array(i.header_names, ','), now()
@@ -82,10 +82,14 @@ WITH item AS (
 SELECT COALESCE(CASE WHEN a.place IS NULL THEN COALESCE(r.reason, 'period') END, '')::text AS reason,
        COALESCE(a.job_id, 0)::bigint AS job_id, COALESCE(a.parked, false)::boolean AS parked, now()::timestamptz AS created_at
 FROM item i LEFT JOIN asked r ON r.place = i.place LEFT JOIN admitted a ON a.place = i.place
+WHERE NOT $1::boolean OR must(a.place IS NOT NULL AND NOT (a.parked AND $2::bigint > 0),
+    CASE WHEN a.place IS NULL AND COALESCE(r.reason, 'period') = 'period' THEN 'WF002' ELSE 'WF001' END)
 ORDER BY i.place
 `
 
 type ExecutionAcceptManyParams struct {
+	Whole           bool
+	Finishing       int64
 	Ids             []uuid.UUID
 	WorkspaceIds    []uuid.UUID
 	Amounts         []int64
@@ -104,7 +108,6 @@ type ExecutionAcceptManyParams struct {
 	CallbackSealed  [][]byte
 	CallbackSigned  []bool
 	CallbackHeaders []string
-	Finishing       int64
 	Queue           string
 	SafetyNet       time.Duration
 	At              *time.Time
@@ -129,7 +132,9 @@ type ExecutionAcceptManyRow struct {
 // An execution that would exceed its workspace's fair share is parked: its job is pending, so no
 // worker fetches it. Executions without a worker are parked first. The account is locked, so the
 // counts are exact. finishing executions finish later in the transaction: their room counts as
-// free, unless older executions are parked, which come first. at is the creation time of stages, or
+// free, unless older executions are parked, which come first. If whole is set, it raises WF001 or
+// WF002 unless all executions are accepted, and none of them is parked before finishing ones have
+// finished. at is the creation time of stages, or
 // null for now.
 //
 // key_root_id is written for processes of the previous release, which do not read key_id. Without
@@ -138,6 +143,8 @@ type ExecutionAcceptManyRow struct {
 // need the reads of key_root_id until retention has deleted them.
 func (q *Queries) ExecutionAcceptMany(ctx context.Context, db DBTX, arg ExecutionAcceptManyParams) ([]ExecutionAcceptManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionAcceptMany,
+		arg.Whole,
+		arg.Finishing,
 		arg.Ids,
 		arg.WorkspaceIds,
 		arg.Amounts,
@@ -156,7 +163,6 @@ func (q *Queries) ExecutionAcceptMany(ctx context.Context, db DBTX, arg Executio
 		arg.CallbackSealed,
 		arg.CallbackSigned,
 		arg.CallbackHeaders,
-		arg.Finishing,
 		arg.Queue,
 		arg.SafetyNet,
 		arg.At,

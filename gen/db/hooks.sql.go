@@ -43,7 +43,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const HookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -58,7 +58,11 @@ type HookGetRow struct {
 	Name          string
 	Status        string
 	Verification  []byte
+	Headers       []string
+	Respond       bool
 	HasToken      bool
+	HasPrevious   bool
+	Refusals      []byte
 	LastAt        *time.Time
 	LastRunID     *uuid.UUID
 	LastRefusedAt *time.Time
@@ -77,7 +81,11 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.Name,
 		&i.Status,
 		&i.Verification,
+		&i.Headers,
+		&i.Respond,
 		&i.HasToken,
+		&i.HasPrevious,
+		&i.Refusals,
 		&i.LastAt,
 		&i.LastRunID,
 		&i.LastRefusedAt,
@@ -90,17 +98,20 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 }
 
 const HookGetByID = `-- name: HookGetByID :one
-SELECT workspace_id, workflow_id, status, verification, sealed, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
+SELECT workspace_id, workflow_id, status, verification, headers, respond, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
 type HookGetByIDRow struct {
-	WorkspaceID  uuid.UUID
-	WorkflowID   uuid.UUID
-	Status       string
-	Verification []byte
-	Sealed       []byte
-	SealedToken  []byte
-	Now          time.Time
+	WorkspaceID    uuid.UUID
+	WorkflowID     uuid.UUID
+	Status         string
+	Verification   []byte
+	Headers        []string
+	Respond        bool
+	Sealed         []byte
+	SealedPrevious []byte
+	SealedToken    []byte
+	Now            time.Time
 }
 
 // A hook by its id alone, in any workspace, with the current time.
@@ -112,7 +123,10 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 		&i.WorkflowID,
 		&i.Status,
 		&i.Verification,
+		&i.Headers,
+		&i.Respond,
 		&i.Sealed,
+		&i.SealedPrevious,
 		&i.SealedToken,
 		&i.Now,
 	)
@@ -120,19 +134,22 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 }
 
 const HookInsert = `-- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type HookInsertParams struct {
-	WorkspaceID  uuid.UUID
-	ID           uuid.UUID
-	WorkflowID   uuid.UUID
-	Name         string
-	Status       string
-	Verification []byte
-	Sealed       []byte
-	SealedToken  []byte
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
+	WorkflowID     uuid.UUID
+	Name           string
+	Status         string
+	Verification   []byte
+	Sealed         []byte
+	SealedToken    []byte
+	Headers        []string
+	SealedPrevious []byte
+	Respond        bool
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
@@ -145,12 +162,15 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 		arg.Verification,
 		arg.Sealed,
 		arg.SealedToken,
+		arg.Headers,
+		arg.SealedPrevious,
+		arg.Respond,
 	)
 	return err
 }
 
 const HookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -173,7 +193,11 @@ type HookListRow struct {
 	Name          string
 	Status        string
 	Verification  []byte
+	Headers       []string
+	Respond       bool
 	HasToken      bool
+	HasPrevious   bool
+	Refusals      []byte
 	LastAt        *time.Time
 	LastRunID     *uuid.UUID
 	LastRefusedAt *time.Time
@@ -206,7 +230,11 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.Name,
 			&i.Status,
 			&i.Verification,
+			&i.Headers,
+			&i.Respond,
 			&i.HasToken,
+			&i.HasPrevious,
+			&i.Refusals,
 			&i.LastAt,
 			&i.LastRunID,
 			&i.LastRefusedAt,
@@ -295,7 +323,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 }
 
 const HookLock = `-- name: HookLock :one
-SELECT status, verification, sealed, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT workflow_id, status, verification, headers, respond, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type HookLockParams struct {
@@ -304,10 +332,14 @@ type HookLockParams struct {
 }
 
 type HookLockRow struct {
-	Status       string
-	Verification []byte
-	Sealed       []byte
-	SealedToken  []byte
+	WorkflowID     uuid.UUID
+	Status         string
+	Verification   []byte
+	Headers        []string
+	Respond        bool
+	Sealed         []byte
+	SealedPrevious []byte
+	SealedToken    []byte
 }
 
 // Locks a hook until the transaction ends.
@@ -315,12 +347,116 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 	row := db.QueryRow(ctx, HookLock, arg.WorkspaceID, arg.ID)
 	var i HookLockRow
 	err := row.Scan(
+		&i.WorkflowID,
 		&i.Status,
 		&i.Verification,
+		&i.Headers,
+		&i.Respond,
 		&i.Sealed,
+		&i.SealedPrevious,
 		&i.SealedToken,
 	)
 	return i, err
+}
+
+const HookPreviousListHeaders = `-- name: HookPreviousListHeaders :many
+SELECT substring(seen.sealed_previous FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.sealed_previous FROM hooks o WHERE o.sealed_previous IS NOT NULL ORDER BY o.id LIMIT $1)
+      UNION ALL
+      (SELECT n.sealed_previous FROM hooks n WHERE n.sealed_previous IS NOT NULL ORDER BY n.id DESC LIMIT $1)) AS seen
+`
+
+// The headers of the oldest and newest previous secrets, which name the key.
+func (q *Queries) HookPreviousListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
+	rows, err := db.Query(ctx, HookPreviousListHeaders, each)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var header []byte
+		if err := rows.Scan(&header); err != nil {
+			return nil, err
+		}
+		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const HookPreviousListSealed = `-- name: HookPreviousListSealed :many
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.sealed_previous FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed_previous END)::bytea AS stale
+FROM (SELECT h.workspace_id, h.id, h.sealed_previous FROM hooks h WHERE h.id > $2 AND h.sealed_previous IS NOT NULL ORDER BY h.id LIMIT $3) AS page
+ORDER BY page.id
+`
+
+type HookPreviousListSealedParams struct {
+	Header  []byte
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type HookPreviousListSealedRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Stale       []byte
+}
+
+// A page of hooks with a previous secret, in order of their ids. stale is set if the previous secret is not sealed
+// under the key of the header.
+func (q *Queries) HookPreviousListSealed(ctx context.Context, db DBTX, arg HookPreviousListSealedParams) ([]HookPreviousListSealedRow, error) {
+	rows, err := db.Query(ctx, HookPreviousListSealed, arg.Header, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []HookPreviousListSealedRow{}
+	for rows.Next() {
+		var i HookPreviousListSealedRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.Stale); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const HookPreviousReseal = `-- name: HookPreviousReseal :execrows
+UPDATE hooks h SET sealed_previous = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM hooks l
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
+                   unnest($3::bytea[]) AS stale, unnest($4::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.sealed_previous = i.stale
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE h.workspace_id = free.workspace_id AND h.id = free.id
+`
+
+type HookPreviousResealParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Stale        [][]byte
+	Fresh        [][]byte
+}
+
+// Replaces previous secrets by their resealed form. It skips rows that are locked or changed.
+func (q *Queries) HookPreviousReseal(ctx context.Context, db DBTX, arg HookPreviousResealParams) (int64, error) {
+	result, err := db.Exec(ctx, HookPreviousReseal,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.Stale,
+		arg.Fresh,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const HookRecordDelivery = `-- name: HookRecordDelivery :execrows
@@ -329,6 +465,15 @@ UPDATE hooks SET
     last_run_id     = COALESCE($1::uuid, last_run_id),
     last_refused_at = CASE WHEN $2::text IS NULL THEN last_refused_at ELSE now() END,
     last_refusal    = COALESCE($2::text, last_refusal),
+    refusals        = CASE
+        WHEN $2::text IS NULL THEN refusals
+        ELSE (SELECT jsonb_agg(kept.entry ORDER BY kept.place) FROM (
+            SELECT 0::bigint AS place, jsonb_build_object(
+                'at', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'reason', $2::text,
+                'count', 1 + CASE WHEN refusals->0->>'reason' = $2::text THEN (refusals->0->>'count')::bigint ELSE 0 END) AS entry
+            UNION ALL
+            (SELECT earlier.place, earlier.entry FROM jsonb_array_elements(refusals) WITH ORDINALITY AS earlier (entry, place)
+             WHERE earlier.place > 1 OR earlier.entry->>'reason' <> $2::text ORDER BY earlier.place LIMIT 19)) AS kept) END,
     refusal_count   = refusal_count + CASE WHEN $2::text IS NULL THEN 0 ELSE 1 END
 WHERE workspace_id = $3 AND id = $4
   AND COALESCE(CASE WHEN $1::uuid IS NULL THEN last_refused_at ELSE last_at END, '-infinity') < now() - interval '1 second'
@@ -488,18 +633,21 @@ func (q *Queries) HookTokenReseal(ctx context.Context, db DBTX, arg HookTokenRes
 }
 
 const HookUpdate = `-- name: HookUpdate :exec
-UPDATE hooks SET name = $1, status = $2, verification = $3, sealed = $4, sealed_token = $5, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $6 AND id = $7
+UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, sealed = $6, sealed_token = $7, sealed_previous = $8, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $9 AND id = $10
 `
 
 type HookUpdateParams struct {
-	Name         string
-	Status       string
-	Verification []byte
-	Sealed       []byte
-	SealedToken  []byte
-	WorkspaceID  uuid.UUID
-	ID           uuid.UUID
+	Name           string
+	Status         string
+	Verification   []byte
+	Headers        []string
+	Respond        bool
+	Sealed         []byte
+	SealedToken    []byte
+	SealedPrevious []byte
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
 }
 
 func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams) error {
@@ -507,8 +655,11 @@ func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams)
 		arg.Name,
 		arg.Status,
 		arg.Verification,
+		arg.Headers,
+		arg.Respond,
 		arg.Sealed,
 		arg.SealedToken,
+		arg.SealedPrevious,
 		arg.WorkspaceID,
 		arg.ID,
 	)

@@ -57,17 +57,15 @@ func (q *Queries) IdempotencyGet(ctx context.Context, db DBTX, arg IdempotencyGe
 	return i, err
 }
 
-const IdempotencyLock = `-- name: IdempotencyLock :one
-SELECT pg_try_advisory_xact_lock($1::bigint) AS locked
+const IdempotencyLock = `-- name: IdempotencyLock :exec
+SELECT must(pg_try_advisory_xact_lock($1::bigint), 'WF005')
 `
 
-// Locks the scope of a key until the transaction ends. false means that another transaction holds
-// it: the first request has not committed yet.
-func (q *Queries) IdempotencyLock(ctx context.Context, db DBTX, scope int64) (bool, error) {
-	row := db.QueryRow(ctx, IdempotencyLock, scope)
-	var locked bool
-	err := row.Scan(&locked)
-	return locked, err
+// Locks the scope of a key until the transaction ends. Raises WF005 if another transaction holds it:
+// the first request has not committed yet.
+func (q *Queries) IdempotencyLock(ctx context.Context, db DBTX, scope int64) error {
+	_, err := db.Exec(ctx, IdempotencyLock, scope)
+	return err
 }
 
 const IdempotencyUpsert = `-- name: IdempotencyUpsert :exec

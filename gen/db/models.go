@@ -239,21 +239,25 @@ type EnvironmentVariable struct {
 }
 
 type Hook struct {
-	WorkspaceID   uuid.UUID
-	ID            uuid.UUID
-	WorkflowID    uuid.UUID
-	Name          string
-	Status        string
-	Verification  []byte
-	Sealed        []byte
-	LastAt        *time.Time
-	LastRunID     *uuid.UUID
-	LastRefusedAt *time.Time
-	LastRefusal   *string
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	RefusalCount  int64
-	SealedToken   []byte
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
+	WorkflowID     uuid.UUID
+	Name           string
+	Status         string
+	Verification   []byte
+	Sealed         []byte
+	LastAt         *time.Time
+	LastRunID      *uuid.UUID
+	LastRefusedAt  *time.Time
+	LastRefusal    *string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	RefusalCount   int64
+	SealedToken    []byte
+	Headers        []string
+	SealedPrevious []byte
+	Refusals       []byte
+	Respond        bool
 }
 
 type HookDelivery struct {

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
-	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -56,22 +55,15 @@ type submission struct {
 	worker          int32 // worker that reserved a slot for it; 0: it goes through the queue
 	price           credit.Amount
 
-	// Only for a stage of a run, which has no callback and no API key.
-	run       uuid.UUID
-	effectKey uuid.UUID     // zero: use the execution's ID
-	reserve   credit.Amount // credits that the run reserves in addition
-	timeout   int32         // milliseconds; 0: use the module's timeout
-	secrets   []string      // must not appear in errors
-	secret    bool          // seal the output
-	nested    bool          // its run has a parent run
-	at        *time.Time    // Stage.At
+	stage   Stage // of a run, which has no callback and no API key; zero: none
+	timeout int32 // of the stage, in milliseconds; 0: use the module's timeout
 }
 
 // want returns the credits to reserve. The price of a stage is reserved by its run.
 func (a submission) want() billing.Want {
 	amount := a.price
-	if a.run != uuid.Nil {
-		amount = a.reserve
+	if a.stage.RunID != uuid.Nil {
+		amount = a.stage.Reserve
 	}
 	return billing.Want{WorkspaceID: a.WorkspaceID, Amount: amount}
 }
@@ -81,18 +73,34 @@ func (a submission) owner() uuid.UUID { return a.WorkspaceID }
 // weight returns the number of bytes that a submission adds to its batch.
 func (a submission) weight() int { return len(a.call) + len(a.callbackSealed) }
 
+// errRefused rolls back the acceptance of a submission that is refused, so that its key isn't stored.
+var errRefused = errors.New("the submission is refused")
+
 // flushAccepts accepts submissions that share a commit. If shared is set, it fails with an error for
-// billing.Held instead of waiting for an account.
+// billing.Held instead of waiting for an account. A submission with an Idempotency-Key is accepted alone,
+// together with the key, unless flushAccepts returns *idempotency.Used.
 func (s *Service) flushAccepts(ctx context.Context, items []submission, shared bool) ([]db.ExecutionAcceptManyRow, error) {
 	ctx = postgres.Scope(ctx, ownersOf(items, submission.owner)...)
 	var batch postgres.Batch
 	if shared {
 		billing.QueueLockShared(ctx, &batch, ownersOf(items, submission.owner))
 	}
-	rows := postgres.Returning[db.ExecutionAcceptManyRow](&batch, db.ExecutionAcceptMany, acceptParams(items, 0))
-	err := postgres.Commit(ctx, s.DB, &batch)
+	claim := items[0].Idempotency.QueueClaim(ctx, &batch)
+	rows := postgres.Returning[db.ExecutionAcceptManyRow](&batch, db.ExecutionAcceptMany, acceptParams(items))
+	var err error
+	if items[0].Idempotency == nil {
+		err = postgres.Commit(ctx, s.DB, &batch)
+	} else {
+		err = postgres.InTx(ctx, s.DB, &batch, func(tx *postgres.Tx) error {
+			if err := claim.Keep(ctx, tx.AtCommit(), items[0].id); err != nil || rows.All()[0].Reason == "" {
+				return err
+			}
+			return errRefused
+		})
+		err = idempotency.InFlight(resolve(ctx, s.DB, err, items[0]))
+	}
 	s.noteAcceptance(err)
-	if err != nil {
+	if err != nil && !errors.Is(err, errRefused) {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}
 	for i, m := range rows.All() {
@@ -104,20 +112,9 @@ func (s *Service) flushAccepts(ctx context.Context, items []submission, shared b
 	return rows.All(), nil
 }
 
-// acceptMany accepts submissions in tx. finishing is the number of executions that finish later in
-// tx.
-func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission, finishing int) ([]db.ExecutionAcceptManyRow, error) {
-	rows, err := db.New().ExecutionAcceptMany(ctx, tx, acceptParams(items, finishing))
-	if err != nil {
-		return nil, fmt.Errorf("accept executions: %w", err)
-	}
-	return rows, nil
-}
-
-// acceptParams returns the parameters of the statement that accepts submissions. finishing is as in
-// acceptMany.
-func acceptParams(items []submission, finishing int) db.ExecutionAcceptManyParams {
-	p := db.ExecutionAcceptManyParams{Finishing: int64(finishing), Queue: Queue, SafetyNet: safetyNet}
+// acceptParams returns the parameters of the statement that accepts submissions.
+func acceptParams(items []submission) db.ExecutionAcceptManyParams {
+	p := db.ExecutionAcceptManyParams{Queue: Queue, SafetyNet: safetyNet}
 	for _, a := range items {
 		p.Ids, p.WorkspaceIds = append(p.Ids, a.id), append(p.WorkspaceIds, a.WorkspaceID)
 		p.Amounts, p.WorkerIds = append(p.Amounts, int64(a.want().Amount)), append(p.WorkerIds, a.worker)
@@ -125,7 +122,7 @@ func acceptParams(items []submission, finishing int) db.ExecutionAcceptManyParam
 		p.Calls, p.Prices = append(p.Calls, a.call), append(p.Prices, int64(a.price))
 		p.Attempts, p.Timeouts = append(p.Attempts, int16(a.Attempts)), append(p.Timeouts, a.timeout)
 		p.Traceparents = append(p.Traceparents, a.Traceparent)
-		p.RunIds, p.KeyIds, p.KeyRootIds = append(p.RunIds, a.run), append(p.KeyIds, a.KeyID), append(p.KeyRootIds, a.KeyRootID)
+		p.RunIds, p.KeyIds, p.KeyRootIds = append(p.RunIds, a.stage.RunID), append(p.KeyIds, a.KeyID), append(p.KeyRootIds, a.KeyRootID)
 		callback := CallbackParams{}
 		if a.Callback != nil {
 			callback = *a.Callback
@@ -133,8 +130,8 @@ func acceptParams(items []submission, finishing int) db.ExecutionAcceptManyParam
 		p.CallbackUrls, p.CallbackSealed = append(p.CallbackUrls, callback.URL), append(p.CallbackSealed, a.callbackSealed)
 		p.CallbackSigned = append(p.CallbackSigned, callback.Secret != nil)
 		p.CallbackHeaders = append(p.CallbackHeaders, strings.Join(a.callbackHeaders, ","))
-		if a.at != nil {
-			p.At = a.at // the same for all stages of a batch
+		if a.stage.At != nil {
+			p.At = a.stage.At // the same for all stages of a batch
 		}
 	}
 	return p
@@ -158,95 +155,77 @@ type Stage struct {
 	At            *time.Time      // creation time; nil: the start of the transaction
 }
 
-// Acceptance accepts stages in the caller's transaction.
-type Acceptance struct {
+// Items are stages that are accepted in one transaction. They hold free slots of this process. Call Done after
+// the transaction.
+type Items struct {
 	service *Service
-	inPlace int          // executions that finish in the same transaction and that the stages replace: 0 or 1
-	freed   bool         // the commit frees a slot of this process, which a stage may take over
-	items   []submission // submissions with a slot are in flight
-	made    []db.ExecutionAcceptManyRow
+	all     []submission // those with a slot are in flight
+	rows    *postgres.Rows[db.ExecutionAcceptManyRow]
 }
 
-// ErrRefused means that the account does not cover the stages of a run.
-var ErrRefused = errors.New("the account does not cover the stages")
+// NewItems returns no items.
+func (s *Service) NewItems() *Items { return &Items{service: s} }
 
-// Accepting calls fn, which runs a transaction and calls AcceptTx in it at most once. If that call
-// fails, fn must roll back and return the error, possibly wrapped. Once fn has returned nil, the
-// accepted stages start: in this process if a slot is free, otherwise through the queue.
-func (s *Service) Accepting(ctx context.Context, fn func(how *Acceptance) error) (err error) {
-	how := &Acceptance{service: s}
-	err = errPanicked
-	defer func() {
-		if err != nil {
-			how.drop(err)
-		}
-	}()
-	if err = fn(how); err == nil {
-		how.start(ctx)
-	}
-	s.noteAcceptance(err)
-	return err
-}
-
-var errPanicked = errors.New("accepting stages panicked")
-
-// AcceptTx inserts stages in tx, counts them as live, and reserves their prices for the run. The
-// modules of the stages must be known. AcceptTx returns ErrRefused if the account does not cover all
-// stages, UNAVAILABLE during a quarantine, and *billing.PeriodOver if the account's period is over.
+// Queue queues the statement that inserts stages, counts them as live, and reserves their prices for the run.
+// The modules of the stages must be known. The statement fails with an error for billing.Uncovered if the
+// account does not cover all stages, or for billing.PeriodError. Queue returns UNAVAILABLE during a quarantine.
+// It is called at most once.
 //
-// The account is locked from this call to the end of tx, so AcceptTx must be the last call, except
-// for the batch of tx.AtCommit.
-func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (err error) {
-	s := a.service
+// If ends is not nil, it is closed later in the transaction, and the stages use its room and its slot. Then the
+// statement also fails if there is no room before ends has finished.
+func (t *Items) Queue(batch *postgres.Batch, stages []Stage, ends *Finishing) error {
+	s, r := t.service, t.service.local
 	if err := s.quarantined(); err != nil {
 		return err
 	}
+	passes := ends.replace(r)
 	for _, stage := range stages {
-		if err := a.add(stage); err != nil {
+		item, err := s.item(stage)
+		if err != nil {
 			return err
 		}
-	}
-	if a.made, err = s.acceptMany(ctx, tx, a.items, a.inPlace); err != nil {
-		return err
-	}
-	for n, m := range a.made {
-		item := &a.items[n]
-		switch {
-		case m.Reason != "":
-			err := billing.Refusal(ctx, tx, item.want(), m.Reason)
-			if _, refused := errors.AsType[*fault.Error](err); refused {
-				err = fmt.Errorf("%w: %w", ErrRefused, err)
-			}
-			return err
-		case m.Parked && a.inPlace > 0:
-			return ErrApart // there is room once the other execution has finished
-		case m.Parked:
-			s.local.unreserve(item.worker, item.WorkspaceID, item.id, nil)
-			item.worker = 0
+		if passes {
+			r.hold(&item, r.takeOver(item.WorkspaceID))
+		} else {
+			r.hold(&item, r.reserve(item.WorkspaceID, true))
 		}
+		passes, t.all = false, append(t.all, item)
 	}
+	p := acceptParams(t.all)
+	if p.Whole = true; ends != nil {
+		p.Finishing = 1
+	}
+	t.rows = postgres.Returning[db.ExecutionAcceptManyRow](batch, db.ExecutionAcceptMany, p)
 	return nil
 }
 
-// add adds a stage to the items, with a slot of this process if one is free.
-func (a *Acceptance) add(stage Stage) error {
-	s := a.service
-	entry, _ := s.Modules.Lookup(stage.Module)
-	item := stage.item(entry)
-	item.setTerms(entry)
-	if err := s.sealCall(&item); err != nil {
-		return err
+// Done starts the stages if err, the error of the transaction, is nil: in this process if they hold a slot, and
+// otherwise through the queue. If the transaction failed, or may have failed, Done releases the slots.
+func (t *Items) Done(ctx context.Context, err error) {
+	s, queued := t.service, false
+	s.noteAcceptance(err)
+	if err == nil && len(t.all) > 0 {
+		failpoint.Reached(failpoint.AfterAccept)
 	}
-	if a.freed {
-		item.worker, a.freed = s.local.takeOver(item.WorkspaceID), false
-	} else {
-		item.worker = s.local.reserve(item.WorkspaceID, true)
+	for n := range t.all {
+		item := &t.all[n]
+		if err != nil {
+			s.local.unreserve(item, err)
+			continue
+		}
+		s.Metrics.Submitted(item.Module)
+		switch m := t.rows.All()[n]; {
+		case m.Parked:
+			s.local.unreserve(item, nil)
+		case item.worker != 0:
+			s.startReserved(ctx, *item, m.JobID)
+		default:
+			queued = true
+		}
 	}
-	if item.worker != 0 {
-		s.local.inflight.add(item.id)
+	if queued {
+		s.local.wakeQueue(ctx)
 	}
-	a.items = append(a.items, item)
-	return nil
 }
 
 // CountComputed counts, in the metrics, a stage that its run computed without an execution. It
@@ -261,51 +240,19 @@ func (s *Service) CountComputed(module string, completed bool, elapsed time.Dura
 	s.Metrics.Finished(module, state)
 }
 
-func (t Stage) item(entry *component.Entry) submission {
+// item returns the submission of a stage.
+func (s *Service) item(t Stage) (submission, error) {
+	entry, _ := s.Modules.Lookup(t.Module)
 	item := submission{
 		SubmitParams: SubmitParams{
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
 			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
 		},
-		id: t.ExecutionID, effectKey: t.EffectKey, run: t.RunID, reserve: t.Reserve, secrets: t.Secrets, secret: t.Secret, nested: t.Nested, at: t.At,
+		id: t.ExecutionID, stage: t,
 	}
 	if t.Timeout > 0 && t.Timeout < entry.Timeout {
 		item.timeout = int32(max(1, t.Timeout.Milliseconds()))
 	}
-	return item
-}
-
-// start runs the stages that hold a slot. Call it after the commit.
-func (a *Acceptance) start(ctx context.Context) {
-	if len(a.items) == 0 {
-		return
-	}
-	failpoint.Reached(failpoint.AfterAccept)
-	queued := false
-	for n, item := range a.items {
-		a.service.Metrics.Submitted(item.Module)
-		if item.worker != 0 {
-			a.service.startReserved(ctx, item, a.made[n].JobID)
-		}
-		queued = queued || item.worker == 0 && !a.made[n].Parked
-	}
-	if queued {
-		a.service.local.wakeQueue(ctx)
-	}
-}
-
-// drop releases the slots after a commit that failed or may have failed.
-func (a *Acceptance) drop(err error) {
-	if undone(err) {
-		err = nil
-	}
-	for _, item := range a.items {
-		a.service.local.unreserve(item.worker, item.WorkspaceID, item.id, err)
-	}
-}
-
-// undone reports whether err means that the transaction was rolled back and will be tried again.
-func undone(err error) bool {
-	_, over := errors.AsType[*billing.PeriodOver](err)
-	return over || billing.Uncovered(err)
+	item.setTerms(entry)
+	return item, s.sealCall(&item)
 }

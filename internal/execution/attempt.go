@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
@@ -67,9 +69,14 @@ type attempt struct {
 
 // Outcome is the outcome of an attempt: the execution is final, or paused.
 type Outcome struct {
-	result string // for the metrics
-	final  *finish
+	// Only for Runner.Finish: executions that are final, and their run.
+	Run        notify.Key
+	Executions []uuid.UUID
+
+	result string  // for the metrics
+	final  *finish // nil: the execution is paused, or final already
 	pause  *pause
+	runner *Runner // only for QueueFinish
 }
 
 // pause describes how an execution is paused.

@@ -130,7 +130,7 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 	return nil
 }
 
-// queueCancel is QueueFinish for executions of one workspace that have not started or are paused. It locks
+// queueCancel is queueFinish for executions of one workspace that have not started or are paused. It locks
 // the account first, in the same order as the release of parked executions.
 func (r *Runner) queueCancel(ctx context.Context, batch *postgres.Batch, items []finish) *Finishing {
 	f := &Finishing{runner: r, free: true, items: make(map[attemptKey]finish, len(items))}

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
@@ -47,24 +48,23 @@ func (d direct) usage() credit.Amount {
 // runDirectly runs a component that has no effect before anything is written, and then stores the
 // execution in its final state with one commit. It is used if the caller waits for the result.
 // Nothing was acknowledged before the commit, so a crash loses nothing, and the execution is either
-// missing or final. If an earlier request used the Idempotency-Key, runDirectly returns the
-// execution of that request instead.
+// missing or final. If an earlier request used the Idempotency-Key, runDirectly returns *idempotency.Used.
 //
 // runDirectly returns no row, and has written nothing, if the execution must be accepted first:
 // the workspace gets no slot of this process, the credits don't cover the execution, or the
 // component takes longer than directTime, waits, or fails in a way that is worth another attempt.
-func (s *Service) runDirectly(ctx context.Context, a submission, entry *component.Entry) (row *db.ExecutionGetRow, earlier uuid.UUID, err error) {
+func (s *Service) runDirectly(ctx context.Context, a submission, entry *component.Entry) (row *db.ExecutionGetRow, err error) {
 	if entry.Effect != component.EffectNone || a.WaitFor == 0 {
-		return nil, uuid.Nil, nil
+		return nil, nil
 	}
 	slots := s.local.slots
 	if s.local.ctx.Err() != nil || !slots.acquireDirect(a.WorkspaceID) {
-		return nil, uuid.Nil, nil
+		return nil, nil
 	}
 	defer slots.release(a.WorkspaceID)
 	d := direct{submission: a}
 	if done, err := s.local.compute(ctx, &d, entry); err != nil || !done {
-		return nil, uuid.Nil, err
+		return nil, err
 	}
 	failpoint.Reached(failpoint.AfterEffect)
 	if a.Idempotency == nil {
@@ -72,7 +72,7 @@ func (s *Service) runDirectly(ctx context.Context, a submission, entry *componen
 	} else { // canceling ctx does not interrupt the commit
 		err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
 			var rows []*db.ExecutionGetRow
-			if rows, earlier, err = s.local.storeDirects(ctx, []direct{d}, false); len(rows) > 0 {
+			if rows, err = s.local.storeDirects(ctx, []direct{d}, false); err == nil {
 				row = rows[0]
 			}
 			return err
@@ -80,9 +80,9 @@ func (s *Service) runDirectly(ctx context.Context, a submission, entry *componen
 	}
 	s.noteAcceptance(err)
 	if billing.Uncovered(err) {
-		return nil, uuid.Nil, nil // accepting the execution renews the period, or refuses it with the reason
+		return nil, nil // accepting the execution renews the period, or refuses it with the reason
 	}
-	return row, earlier, err
+	return row, err
 }
 
 // directRecord returns the record of a stored direct execution.
@@ -128,34 +128,25 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 // true for its error if the credits don't cover all of them. If shared is set, it fails with an error for
 // billing.Held instead of waiting for an account.
 //
-// An execution with an Idempotency-Key is stored alone, together with the key. If an earlier request used
-// the key, storeDirects returns no rows and the execution of that request.
-func (r *Runner) storeDirects(ctx context.Context, items []direct, shared bool) (rows []*db.ExecutionGetRow, earlier uuid.UUID, err error) {
-	var first, claimed postgres.Batch
-	a, batch := items[0].submission, &first
-	if a.Idempotency != nil {
-		batch = &claimed // the key is claimed first
-	}
-	f := r.queueDirects(ctx, batch, items)
+// An execution with an Idempotency-Key is stored alone, together with the key, unless storeDirects returns
+// *idempotency.Used.
+func (r *Runner) storeDirects(ctx context.Context, items []direct, shared bool) (rows []*db.ExecutionGetRow, err error) {
+	var first postgres.Batch
+	a := items[0].submission
+	claim := a.Idempotency.QueueClaim(ctx, &first)
+	f := r.queueDirects(ctx, &first, items)
 	f.shared = shared
 	err = postgres.InTx(ctx, r.DB, &first, func(tx *postgres.Tx) error {
-		id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
-			if err := tx.Send(ctx, &claimed); err != nil {
-				return err
-			}
-			return f.Close(ctx, tx)
-		})
-		if replayed {
-			earlier = id
+		if err := claim.Keep(ctx, tx.AtCommit(), a.id); err != nil {
+			return err
 		}
-		return err
+		return f.Close(ctx, tx)
 	})
 	// The items share the commit, so one of them shows its outcome. While the database can't be reached,
 	// other direct executions wait for the lookup. They couldn't be stored either. If the response to the
 	// commit is lost, the IDs of the delivery jobs are unknown, so the queue makes the deliveries.
-	err = resolve(ctx, r.DB, f.Failed(err), a, earlier)
-	if err != nil || earlier != uuid.Nil {
-		return nil, earlier, err
+	if err = resolve(ctx, r.DB, f.Failed(err), a); err != nil {
+		return nil, idempotency.InFlight(err)
 	}
 	stored := make(map[uuid.UUID]db.ExecutionFinishManyRow, len(items))
 	for _, row := range f.rows.All() {
@@ -173,10 +164,10 @@ func (r *Runner) storeDirects(ctx context.Context, items []direct, shared bool) 
 		r.Metrics.Attempted(row.Module, outcome, d.elapsed)
 	}
 	f.Done(ctx)
-	return rows, uuid.Nil, nil
+	return rows, nil
 }
 
-// queueDirects is QueueFinish for direct executions: it inserts their rows and their callbacks. It
+// queueDirects is queueFinish for direct executions: it inserts their rows and their callbacks. It
 // publishes nothing: the IDs were not returned yet, so nobody can wait for them.
 func (r *Runner) queueDirects(ctx context.Context, batch *postgres.Batch, items []direct) *Finishing {
 	f := &Finishing{runner: r, direct: true, items: make(map[attemptKey]finish, len(items))}

@@ -3,7 +3,6 @@ package execution
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -82,8 +81,14 @@ func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
 // settle writes a final state with the retries of persist. For a stage, it advances the run in the
 // same commit if possible.
 func (r *Runner) settle(ctx context.Context, f finish) error {
-	if r.finishWithRun(f) {
-		return nil
+	if f.run != nil && r.Finish != nil && r.ctx.Err() == nil {
+		// The outcome is not written with the execution's context, which the work that follows must not use.
+		err := withTimeout(context.Background(), finishWithRunTimeout, func(ctx context.Context) error {
+			return r.Finish(ctx, Outcome{Run: notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, Executions: []uuid.UUID{f.key.ID}, final: &f, runner: r})
+		})
+		if err == nil {
+			return nil
+		}
 	}
 	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
 		_, err := r.finishes.Do(ctx, f)
@@ -95,69 +100,25 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 	return nil
 }
 
-// End finishes a stage's execution in the transaction that advances its run.
-type End struct {
-	ExecutionID uuid.UUID
-
-	runner    *Runner
-	finish    finish
-	finishing *Finishing // nil: nothing is queued
-}
-
-// ErrApart is returned if an execution must finish in a separate transaction from its run.
-var ErrApart = errors.New("the execution must finish apart from its run")
-
-// Queue makes the execution final. If the row no longer belongs to this worker, the statement
-// changes nothing, and SettleTx returns ErrApart.
-func (e *End) Queue(batch *postgres.Batch) {
-	e.finishing = e.runner.QueueFinish(batch, []finish{e.finish})
-}
-
-// SettleTx does the rest of the finish; see Finishing.Close. If stages are accepted in the same
-// transaction, they use the room and the slot; then how is their acceptance, and no parked executions
-// are released. Otherwise how is nil.
-func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx, how *Acceptance) error {
-	f := e.finishing
-	if len(f.rows.All()) == 0 {
-		return ErrApart
-	}
-	if f.replaced = how != nil; f.replaced {
-		how.inPlace, how.freed = 1, e.finish.local && e.runner == how.service.local
-	}
-	return f.Close(ctx, tx)
-}
-
 // finishWithRunTimeout limits how long a finish waits for its run, which may stay locked for
 // longer.
 const finishWithRunTimeout = 2 * time.Second
 
-// finishWithRun finishes a stage's execution together with its run and reports whether it did. If
-// not, the caller must finish the execution separately. Work that finishWithRun starts does not
-// use the execution's context.
-func (r *Runner) finishWithRun(f finish) bool {
-	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil {
-		return false
-	}
-	end := &End{ExecutionID: f.key.ID, runner: r, finish: f}
-	ctx, cancel := context.WithTimeout(context.Background(), finishWithRunTimeout)
-	defer cancel()
-	if err := r.EndWithRun(ctx, notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, end); err != nil {
-		_ = end.finishing.Failed(err)
-		if !errors.Is(err, ErrApart) && !undone(err) && !postgres.Unavailable(err) {
-			r.log.WarnContext(ctx, "could not finish execution together with its run; finishing it on its own", "execution_id", f.key.ID.String(), "error", err)
-		}
-		return false
-	}
-	end.finishing.advanced = true
-	end.finishing.Done(context.Background())
-	return true
+// Stored reports whether the executions are final. Otherwise QueueFinish makes them final.
+func (out Outcome) Stored() bool { return out.final == nil }
+
+// QueueFinish makes an execution final in the transaction that advances its run.
+func (out Outcome) QueueFinish(batch *postgres.Batch) *Finishing {
+	f := out.runner.queueFinish(batch, []finish{*out.final})
+	f.advanced = true
+	return f
 }
 
 // flushFinishes makes executions final in one transaction. If shared is set, it fails with an error for
 // billing.Held instead of waiting for an account.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish, shared bool) ([]struct{}, error) {
 	err := r.finishNow(ctx, func(batch *postgres.Batch) *Finishing {
-		f := r.QueueFinish(batch, items)
+		f := r.queueFinish(batch, items)
 		f.shared = shared
 		return f
 	})
@@ -206,9 +167,9 @@ type attemptKey struct {
 	epoch int32
 }
 
-// QueueFinish queues the statement that makes started executions final. The response to an earlier commit
+// queueFinish queues the statement that makes started executions final. The response to an earlier commit
 // may be lost, so executions that were already final are published as well.
-func (r *Runner) QueueFinish(batch *postgres.Batch, items []finish) *Finishing {
+func (r *Runner) queueFinish(batch *postgres.Batch, items []finish) *Finishing {
 	f := &Finishing{runner: r, items: make(map[attemptKey]finish, len(items))}
 	var p db.ExecutionFinishManyParams
 	for _, item := range items {
@@ -272,6 +233,22 @@ func (f *Finishing) Close(ctx context.Context, tx *postgres.Tx) (err error) {
 	return nil
 }
 
+// Lost reports whether no execution became final, because their rows no longer belong to this worker.
+func (f *Finishing) Lost() bool { return len(f.rows.All()) == 0 }
+
+// replace lets stages that are accepted in the same transaction use the room of the executions, and reports
+// whether they also take over a slot of r. No parked executions are released then.
+func (f *Finishing) replace(r *Runner) (passes bool) {
+	if f == nil {
+		return false
+	}
+	f.replaced = true
+	for _, item := range f.items {
+		passes = item.local && f.runner == r
+	}
+	return passes
+}
+
 // Failed releases what Close has reserved, if err is not nil. It returns err, or *billing.PeriodOver if
 // the transaction failed because the period of a workspace is over.
 func (f *Finishing) Failed(err error) error {
@@ -316,8 +293,10 @@ func (f *Finishing) Done(ctx context.Context) {
 	r.Hub.Publish(changes...)
 	f.deliveries.Start()
 	r.startReleased(ctx, f.next)
-	if len(runs) > 0 && r.Ended != nil && !f.advanced {
-		r.Ended(ctx, runs)
+	for run, stages := range runs {
+		if r.Finish != nil && !f.advanced {
+			_ = r.Finish(ctx, Outcome{Run: run, Executions: stages})
+		}
 	}
 }
 

@@ -3,8 +3,6 @@ package execution
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"testing"
 
@@ -45,7 +43,7 @@ func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 			}
 			var f *Finishing
 			err := s.runner.finishNow(t.Context(), func(batch *postgres.Batch) *Finishing {
-				f = s.runner.QueueFinish(batch, items)
+				f = s.runner.queueFinish(batch, items)
 				return f
 			})
 			if err != nil || len(f.rows.All()) != 1 {
@@ -94,9 +92,10 @@ func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
 func TestACommitReportsEachRunOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	var reported [][]notify.Key
-	s.runner.Ended = func(_ context.Context, stages map[notify.Key][]uuid.UUID) {
-		reported = append(reported, slices.Collect(maps.Keys(stages)))
+	var reported []Outcome
+	s.runner.Finish = func(_ context.Context, out Outcome) error {
+		reported = append(reported, out)
+		return nil
 	}
 	s.exec(t, "UPDATE credit_accounts SET live = 7, reserved = 5 WHERE workspace_id = $1", s.workspace)
 	var items []finish
@@ -115,7 +114,7 @@ func TestACommitReportsEachRunOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(reported) != 1 || len(reported[0]) != 2 || reported[0][0].ID == reported[0][1].ID || reported[0][0].WorkspaceID != s.workspace {
+	if len(reported) != 2 || reported[0].Run == reported[1].Run || len(reported[0].Executions) != 3 || reported[0].Run.WorkspaceID != s.workspace {
 		t.Errorf("reported runs: %v", reported)
 	}
 	var postings, live, reserved int

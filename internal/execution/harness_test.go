@@ -124,7 +124,7 @@ type options struct {
 	idle     bool // accepts only, without a worker identity
 	works    bool // runs executions, but accepts none
 	unpolled bool // the queue fetches jobs only when it is notified
-	ended    func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
+	ended    func(ctx context.Context, out execution.Outcome) error
 
 	skew  time.Duration    // offset of the node's clock
 	now   func() time.Time // measures durations; the node's clock if nil
@@ -160,7 +160,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	if o.now == nil {
 		o.now = local
 	}
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Now: o.now, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Now: o.now, Clock: o.clock, CallTimeout: o.most}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}
@@ -168,12 +168,14 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	n.stop = func() { cancel(); <-relayed }
 	if o.idle {
 		n.runner = execution.NewRunner(deps, &execution.Identity{}, 0, log)
+		n.runner.Finish = o.ended
 		n.service = execution.NewService(deps, n.runner)
 		t.Cleanup(n.stop)
 		return n
 	}
 	n.identity = execution.NewIdentity(b.dsn, o.capacity(), log)
 	n.runner = execution.NewRunner(deps, n.identity, o.slots, log)
+	n.runner.Finish = o.ended
 	n.service = execution.NewService(deps, n.runner)
 	held := make(chan struct{})
 	sweeper := execution.NewSweeper(n.runner)

@@ -128,9 +128,9 @@ func (i *Identity) keepAlive(ctx context.Context, conn *pgx.Conn, worker int32, 
 	answered := time.Now()
 	for round := 0; ; round++ {
 		var seen beatResult
-		listen, mayLead := round%3 == 2, i.MayLead == nil || i.MayLead()
+		mayLead := i.MayLead == nil || i.MayLead()
 		err := i.query(ctx, worker, func(ctx context.Context) (err error) {
-			if seen, err = beat(ctx, conn, listen, mayLead); err != nil || !listen {
+			if seen, err = beat(ctx, conn, round, mayLead); err != nil || !seen.listened {
 				return err
 			}
 			silent, err = i.terminateSilent(ctx, conn, seen, silent)
@@ -209,16 +209,18 @@ func surviveTx(ctx context.Context, tx pgx.Tx, lost int32) error {
 
 // beatResult is the result of a heartbeat.
 type beatResult struct {
-	leads  bool
-	deaths bool    // some worker has lost its lock; only the leader checks
-	silent []int32 // workers without a recent heartbeat
-	pids   []int32 // the backends of their sessions
+	leads    bool
+	deaths   bool    // some worker has lost its lock; only the leader checks
+	silent   []int32 // workers without a recent heartbeat
+	listened bool    // silent workers were looked for
+	pids     []int32 // the backends of their sessions
 }
 
 // beat shows that the session is alive. It acquires or keeps the lead, or releases it if this
 // process may not lead. A worker's row becomes visible only once its lock is held, and beat reads
-// the locks after the rows. So a worker without a lock is dead.
-func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beatResult, err error) {
+// the locks after the rows. So a worker without a lock is dead. Every third round it looks for silent workers.
+func beat(ctx context.Context, conn *pgx.Conn, round int, mayLead bool) (b beatResult, err error) {
+	b.listened = round%3 == 2
 	if !mayLead {
 		_, err = conn.Exec(ctx, `SELECT pg_advisory_unlock($1) FROM pg_locks
 			WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, int64(sweepLock))
@@ -239,7 +241,7 @@ func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beatResu
 			FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 			WHERE $3 AND l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid::bigint = $2 AND l.granted
 			  AND a.datname = current_database() AND a.state_change < clock_timestamp() - $4::interval) AS silent`,
-		int64(sweepLock), int64(workerLockClass), listen, silentAfter, mayLead).Scan(&b.leads, &b.deaths, &b.silent, &b.pids)
+		int64(sweepLock), int64(workerLockClass), b.listened, silentAfter, mayLead).Scan(&b.leads, &b.deaths, &b.silent, &b.pids)
 	return b, err
 }
 

@@ -10,8 +10,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/groupcommit"
+	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 )
 
@@ -117,7 +119,9 @@ func (f *inflight) unsure(err error) {
 // its queue, or the transaction was rolled back on purpose.
 func unwritten(err error) bool {
 	_, refused := errors.AsType[*fault.Error](err)
-	return refused || groupcommit.Unwritten(err)
+	_, over := errors.AsType[*billing.PeriodOver](err)
+	_, used := errors.AsType[*idempotency.Used](err)
+	return refused || over || used || billing.Uncovered(err) || groupcommit.Unwritten(err)
 }
 
 // doubtful reports whether there may be rows of this worker that are not in flight.

@@ -33,7 +33,7 @@ func TestAProcessThatMayNotLeadReleasesTheLead(t *testing.T) {
 		conn           *pgx.Conn
 		mayLead, leads bool
 	}{{one, true, true}, {other, true, false}, {one, false, false}, {one, false, false}, {other, true, true}, {one, true, false}} {
-		if b, err := beat(t.Context(), step.conn, false, step.mayLead); err != nil || b.leads != step.leads {
+		if b, err := beat(t.Context(), step.conn, 0, step.mayLead); err != nil || b.leads != step.leads {
 			t.Errorf("beat %d: leads: %v, %v", i, b.leads, err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -31,15 +30,10 @@ func withTimeout(ctx context.Context, timeout time.Duration, fn func(context.Con
 }
 
 // resolve finds out whether the commit that stores an execution succeeded if it is in doubt; see
-// postgres.Resolve. earlier is the execution that the same Idempotency-Key created before, if any: it
-// is stored already.
-func resolve(ctx context.Context, conn postgres.DB, err error, a submission, earlier uuid.UUID) error {
+// postgres.Resolve.
+func resolve(ctx context.Context, conn postgres.DB, err error, a submission) error {
 	return postgres.Resolve(ctx, conn, err, func(ctx context.Context) error {
-		p := db.ExecutionGetWithoutCallbackParams{WorkspaceID: a.WorkspaceID, ID: a.id}
-		if earlier != uuid.Nil {
-			p.ID = earlier
-		}
-		_, err := db.New().ExecutionGetWithoutCallback(ctx, conn, p)
+		_, err := db.New().ExecutionGetWithoutCallback(ctx, conn, db.ExecutionGetWithoutCallbackParams{WorkspaceID: a.WorkspaceID, ID: a.id})
 		return err
 	})
 }
@@ -48,8 +42,8 @@ func resolve(ctx context.Context, conn postgres.DB, err error, a submission, ear
 // was committed. No slot is reserved for the execution any more: it starts once Reclaim has freed it.
 // In all other cases afterDoubt returns err, or outcome_unknown.
 func (s *Service) afterDoubt(ctx context.Context, a submission, err error) (Submitted, error) {
-	if a.Idempotency == nil { // otherwise acceptOnce has looked it up
-		err = resolve(ctx, s.DB, err, a, uuid.Nil)
+	if a.Idempotency == nil { // otherwise flushAccepts has looked it up
+		err = resolve(ctx, s.DB, err, a)
 	}
 	if err != nil {
 		return Submitted{}, postgres.OutcomeUnknown(err, "executionId", a.id)

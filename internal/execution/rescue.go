@@ -136,7 +136,7 @@ func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (*Finishing,
 			return nil, err
 		}
 	}
-	f := r.QueueFinish(&batch, items)
+	f := r.queueFinish(&batch, items)
 	if err := tx.Send(ctx, &batch); err != nil {
 		return nil, err
 	}

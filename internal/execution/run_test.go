@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -51,33 +49,31 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 // refused.
 func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refused error) {
 	t.Helper()
-	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
-			stages := make([]execution.Stage, count)
-			for i := range stages {
-				stages[i] = like
-				stages[i].WorkspaceID, stages[i].ExecutionID = b.workspace, uuid.Must(uuid.NewV7())
-				stages[i].Config = json.RawMessage(`{}`)
-				if like.Input == nil {
-					stages[i].Input = json.RawMessage(`{}`)
-				}
-				_, err := tx.Exec(t.Context(), `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, status, execution_id, created_at, updated_at)
-					VALUES ($1, $2, $3::uuid, $3::text, $4, 'n', 'CREATED', $3::uuid, now(), now())`, b.workspace, like.RunID, stages[i].ExecutionID, like.Module)
-				if err != nil {
-					return err
-				}
+	items := n.service.NewItems()
+	err := postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
+		stages := make([]execution.Stage, count)
+		for i := range stages {
+			stages[i] = like
+			stages[i].WorkspaceID, stages[i].ExecutionID = b.workspace, uuid.Must(uuid.NewV7())
+			stages[i].Config = json.RawMessage(`{}`)
+			if like.Input == nil {
+				stages[i].Input = json.RawMessage(`{}`)
 			}
-			if err := how.AcceptTx(t.Context(), tx, stages); err != nil {
-				return fmt.Errorf("advance: %w", err)
+			_, err := tx.Exec(t.Context(), `INSERT INTO run_stages (workspace_id, run_id, id, component_id, module, name, status, execution_id, created_at, updated_at)
+				VALUES ($1, $2, $3::uuid, $3::text, $4, 'n', 'CREATED', $3::uuid, now(), now())`, b.workspace, like.RunID, stages[i].ExecutionID, like.Module)
+			if err != nil {
+				return err
 			}
-			for _, stage := range stages {
-				ids = append(ids, stage.ExecutionID)
-			}
-			_, err := tx.AtCommit().Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(count)*int64(like.Reserve))
+			ids = append(ids, stages[i].ExecutionID)
+		}
+		if err := items.Queue(tx.AtCommit(), stages, nil); err != nil {
 			return err
-		})
+		}
+		_, err := tx.AtCommit().Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(count)*int64(like.Reserve))
+		return err
 	})
-	if errors.Is(err, execution.ErrRefused) {
+	items.Done(t.Context(), err)
+	if billing.Uncovered(err) {
 		return nil, err
 	}
 	if err != nil {
@@ -125,16 +121,20 @@ func (b *bench) balanced(t *testing.T, when string) {
 	}
 }
 
-// finishedRuns collects the runs that a node reports to Deps.Ended.
+// finishedRuns collects the runs whose executions a node finished.
 type finishedRuns struct {
 	mu   sync.Mutex
 	runs []notify.Key
 }
 
-func (e *finishedRuns) add(_ context.Context, stages map[notify.Key][]uuid.UUID) {
+func (e *finishedRuns) add(_ context.Context, out execution.Outcome) error {
+	if !out.Stored() {
+		return errors.New("finish it separately")
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.runs = slices.AppendSeq(e.runs, maps.Keys(stages))
+	e.runs = append(e.runs, out.Run)
+	return nil
 }
 
 func (e *finishedRuns) has(of uuid.UUID) bool {

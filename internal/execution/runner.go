@@ -22,6 +22,14 @@ import (
 // then finishes or pauses the execution.
 type Runner struct {
 	Deps
+
+	// Finish advances the run of executions that are final. If it is called with an execution that is not
+	// stored yet, it makes the execution final in the same commit, or returns an error. The Runner then
+	// finishes the execution separately and calls Finish again. Finish must return immediately if all is
+	// stored, and must be safe for concurrent use. If such a call is lost, the sweep of runs finds the
+	// finished stages. Finish may be nil.
+	Finish func(ctx context.Context, out Outcome) error
+
 	log      *slog.Logger
 	identity *Identity
 	inflight *inflight
@@ -44,11 +52,7 @@ func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runne
 	r.finishes = groupcommit.NewOwned(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions limits the queue
 	}, groupcommit.Owners[finish]{Of: finish.owner, Held: billing.Held}, postgres.Unavailable, r.flushFinishes)
-	r.directs = groupcommit.NewOwned(groupcommit.Options[direct]{Weigh: direct.weight}, groupcommit.Owners[direct]{Of: direct.owner, Held: billing.Held}, postgres.Unavailable,
-		func(ctx context.Context, items []direct, shared bool) ([]*db.ExecutionGetRow, error) {
-			rows, _, err := r.storeDirects(ctx, items, shared)
-			return rows, err
-		})
+	r.directs = groupcommit.NewOwned(groupcommit.Options[direct]{Weigh: direct.weight}, groupcommit.Owners[direct]{Of: direct.owner, Held: billing.Held}, postgres.Unavailable, r.storeDirects)
 	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
@@ -82,14 +86,21 @@ func (r *Runner) mayStart() (worker int32, starts bool) {
 	return worker, alive && r.quarantined() == nil && r.ctx.Err() == nil
 }
 
-// unreserve releases the slot of an execution that was not accepted, for the reason err. If err
-// does not rule out that the database accepted the execution, Reclaim checks the database.
-func (r *Runner) unreserve(worker int32, workspaceID, id uuid.UUID, err error) {
-	if worker == 0 {
-		return
+// hold lets an execution that is being accepted hold a slot of the worker, unless worker is 0.
+func (r *Runner) hold(a *submission, worker int32) {
+	if a.worker = worker; worker != 0 {
+		r.inflight.add(a.id)
 	}
-	r.inflight.remove(id, 0, err)
-	r.slots.release(workspaceID)
+}
+
+// unreserve releases the slot, if any, of an execution that was not accepted, for the reason err. If err
+// does not rule out that the database accepted the execution, Reclaim checks the database.
+func (r *Runner) unreserve(a *submission, err error) {
+	if a.worker != 0 {
+		r.inflight.remove(a.id, 0, err)
+		r.slots.release(a.WorkspaceID)
+		a.worker = 0
+	}
 }
 
 // StopSuccessors makes this process leave parked executions to the queue from now on.

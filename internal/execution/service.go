@@ -22,7 +22,6 @@
 package execution
 
 import (
-	"context"
 	"encoding/json"
 	"sync/atomic"
 	"time"
@@ -76,18 +75,6 @@ type Deps struct {
 	// Quarantined returns an error while nothing may be accepted or started. If the function is
 	// nil, the process is never quarantined.
 	Quarantined func() error
-
-	// Ended is called after each commit that finished stages of runs, with the executions of each
-	// run. It must return immediately, because finishing waits for it, and must be safe for
-	// concurrent use. If a call is lost, the engine's sweep finds the finished stages. Ended may be
-	// nil.
-	Ended func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
-
-	// EndWithRun finishes a stage's execution and advances its run in one commit instead of two, if
-	// the run waits for no other execution. If EndWithRun returns an error, the execution may be
-	// unfinished. The Runner then finishes it separately and calls Ended. If EndWithRun is nil,
-	// executions always finish separately.
-	EndWithRun func(ctx context.Context, run notify.Key, end *End) error
 
 	// CallTimeout limits one call of a component in this process, in addition to the component's
 	// own timeout. Zero means no additional limit.

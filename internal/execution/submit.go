@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -92,16 +91,20 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	if err != nil {
 		return Submitted{}, err
 	}
-	row, earlier, err := s.runDirectly(ctx, a, entry)
+	var made Submitted
+	row, err := s.runDirectly(ctx, a, entry)
 	switch {
 	case err != nil:
-		return Submitted{}, postgres.OutcomeUnknown(submitError(err), "executionId", a.id)
-	case earlier != uuid.Nil:
-		return s.replay(ctx, p, earlier)
+		err = postgres.OutcomeUnknown(submitError(err), "executionId", a.id)
 	case row != nil:
 		return s.directRecord(ctx, a, *row)
+	default:
+		made, err = s.acceptAndRun(ctx, a)
 	}
-	return s.acceptAndRun(ctx, a)
+	if used, repeated := errors.AsType[*idempotency.Used](err); repeated {
+		return s.replay(ctx, p, used.ResourceID)
+	}
+	return made, err
 }
 
 // acceptAndRun accepts an execution, starts it if this process has a slot, and waits for it.
@@ -109,41 +112,41 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 	if err := s.sealCall(&a); err != nil {
 		return Submitted{}, err
 	}
-	if a.worker = s.local.reserve(a.WorkspaceID, false); a.worker != 0 {
-		s.local.inflight.add(a.id)
-	}
-	made, earlier, err := s.accept(ctx, a)
-	if err != nil || earlier != uuid.Nil || made.Parked {
-		s.local.unreserve(a.worker, a.WorkspaceID, a.id, err)
-		a.worker = 0
+	s.local.hold(&a, s.local.reserve(a.WorkspaceID, false))
+	made, err := s.accept(ctx, a)
+	if err != nil || made.Parked {
+		s.local.unreserve(&a, err)
 	}
 	if made.Reason != "" {
 		s.local.slots.refuse(a.WorkspaceID)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return s.afterDoubt(ctx, a, submitError(err))
-	case earlier != uuid.Nil:
-		return s.replay(ctx, a.SubmitParams, earlier)
 	}
 	return s.startAndWait(ctx, a, made), nil
 }
 
-// accept commits a submission. If an earlier request used its Idempotency-Key, accept returns the
-// execution of that request instead. If the credit period of the workspace is over, accept starts
-// the next period.
-func (s *Service) accept(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
+// accept commits a submission, or returns *idempotency.Used. If the credit period of the workspace is
+// over, accept starts the next period.
+func (s *Service) accept(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, err error) {
 	err = billing.Books{}.InPeriod(ctx, s.DB, func() (err error) {
-		if a.Idempotency != nil {
-			made, earlier, err = s.acceptOnce(ctx, a)
-			return err
+		if a.Idempotency == nil {
+			made, err = s.accepts.Do(ctx, a)
+		} else { // canceling ctx does not interrupt the commit
+			err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
+				rows, err := s.flushAccepts(ctx, []submission{a}, false)
+				if err == nil {
+					made = rows[0]
+				}
+				return err
+			})
 		}
-		if made, err = s.accepts.Do(ctx, a); err == nil && made.Reason != "" {
+		if err == nil && made.Reason != "" {
 			err = billing.Refusal(ctx, s.DB, a.want(), made.Reason)
 		}
 		return err
 	})
-	return made, earlier, err
+	return made, err
 }
 
 // submitError returns the error of a submission that was refused, or that may not have been accepted.
@@ -180,36 +183,6 @@ func (s *Service) replay(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 }
 
 var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key was used with another API key within the last 24 hours. Use a new Idempotency-Key for a new request.")
-
-// acceptOnce accepts a submission with an Idempotency-Key. The key, the row and the job commit
-// together. If an earlier request used the key, acceptOnce returns the execution of that request.
-// Canceling ctx does not interrupt the commit.
-func (s *Service) acceptOnce(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, earlier uuid.UUID, err error) {
-	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		err := postgres.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-			id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
-				all, err := s.acceptMany(ctx, tx, []submission{a}, 0)
-				if err != nil {
-					return err
-				}
-				if made = all[0]; made.Reason != "" {
-					return billing.Refusal(ctx, tx, a.want(), made.Reason) // rolls back, so the key isn't stored
-				}
-				return nil
-			})
-			if replayed {
-				earlier = id
-			}
-			return err
-		})
-		return resolve(ctx, s.DB, err, a, earlier)
-	})
-	s.noteAcceptance(err)
-	if err == nil && made.JobID != 0 && !made.Parked && a.worker == 0 {
-		s.local.wakeQueue(ctx)
-	}
-	return made, earlier, err
-}
 
 // CheckRepeat returns IDEMPOTENCY_MISMATCH if the key was used with a different body. It is called
 // before a request is rejected for any other reason, because a mismatch takes precedence
@@ -263,7 +236,7 @@ func (a *submission) setTerms(entry *component.Entry) {
 
 // sealCall seals the call.
 func (s *Service) sealCall(a *submission) error {
-	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret, EffectKey: a.effectKey})
+	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.stage.Secrets, Secret: a.stage.Secret, EffectKey: a.stage.EffectKey})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
@@ -342,12 +315,12 @@ func (s *Service) startReserved(ctx context.Context, a submission, jobID int64) 
 	if a.Traceparent != "" {
 		row.Traceparent = &a.Traceparent
 	}
-	if a.run != uuid.Nil {
-		row.RunID = &a.run
+	if a.stage.RunID != uuid.Nil {
+		row.RunID = &a.stage.RunID
 	}
 	if a.timeout > 0 {
 		row.TimeoutMs = &a.timeout
 	}
 	s.Metrics.Started(a.Module, 0)
-	s.local.start(context.WithoutCancel(ctx), row, a.nested)
+	s.local.start(context.WithoutCancel(ctx), row, a.stage.Nested)
 }

@@ -1039,7 +1039,7 @@ type EdgeID = string
 // | `URI_TOO_LONG` | 414 |
 // | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 // | `RATE_LIMITED` | 429 |
-// | `INTERNAL_ERROR` | 500 |
+// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 // | `UNAVAILABLE` | 503 |
 //
 // Examples: NOT_FOUND
@@ -1414,7 +1414,7 @@ type OutputProblem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1458,7 +1458,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1500,7 +1500,7 @@ type Problem struct {
 	// | `URI_TOO_LONG` | 414 |
 	// | `UNSUPPORTED_MEDIA_TYPE` | 415 |
 	// | `RATE_LIMITED` | 429 |
-	// | `INTERNAL_ERROR` | 500 |
+	// | `INTERNAL_ERROR`, `RUN_FAILED` | 500 |
 	// | `UNAVAILABLE` | 503 |
 	//
 	//
@@ -1599,8 +1599,8 @@ type Problem struct {
 	// Examples: false
 	Retryable bool `json:"retryable"`
 
-	// RunID With `outcome_unknown`, the ID of the run that the request may have started, or of the run that the signal
-	// was sent to.
+	// RunID With `RUN_FAILED`, the ID of the run. With `outcome_unknown`, the ID of the run that the request may have
+	// started, or of the run that the signal was sent to.
 	//
 	//
 	// Examples: 019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f

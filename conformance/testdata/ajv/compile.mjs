@@ -14,9 +14,10 @@ formats(ajv, ['date-time', 'uri', 'uuid'])
 
 // The keywords and formats of Weft's own. Anything else unknown is an error.
 ajv.addKeyword({ keyword: 'x-secret', schemaType: 'boolean' })
+ajv.addKeyword({ keyword: 'x-literal', schemaType: ['boolean', 'string'] })
 for (const format of [
   'age-identity', 'age-recipient', 'date-format', 'evm-address', 'evm-block', 'evm-hash', 'evm-private-key', 'evm-public-key', 'evm-uint256', 'evm-uint64',
-  'hex-bytes', 're2', 'time-zone', 'timestamp', 'value-path',
+  'hex-bytes', 'origin', 're2', 'time-zone', 'timestamp', 'value-path',
 ]) ajv.addFormat(format, true)
 
 const errors = {}

@@ -17,7 +17,7 @@ import (
 var formats = map[string][]string{
 	"evm-address": {scalars}, "evm-hash": {scalars, "evm/answers_test.go:FuzzLogsAnswer"}, "evm-block": {scalars}, "evm-uint256": {scalars}, "evm-uint64": {scalars}, "hex-bytes": {scalars},
 	"evm-private-key": {secrets}, "evm-public-key": {"evm/compute_address_test.go:FuzzPublicKeys"},
-	"uri": {addresses}, "value-path": {"apicall/path_test.go:FuzzPath"}, "uuid": {calls}, "date-time": {"logic/fuzz_test.go:FuzzDue"},
+	"uri": {addresses}, "origin": {"../template/address_test.go:FuzzAddress"}, "value-path": {"apicall/path_test.go:FuzzPath"}, "uuid": {calls}, "date-time": {"logic/fuzz_test.go:FuzzDue"},
 	"timestamp": {"utility/format_date_test.go:FuzzFormatDate"}, "time-zone": {"utility/format_date_test.go:FuzzFormatDate"}, "date-format": {"utility/format_date_test.go:FuzzFormatDate"},
 	"re2": {"utility/regex_match_test.go:FuzzRegexMatch"}, "age-identity": {"utility/generate_age_encryption_test.go:FuzzParseIdentity"}, "age-recipient": {"utility/generate_age_encryption_test.go:FuzzParseIdentity"},
 }

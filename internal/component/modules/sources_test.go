@@ -88,7 +88,7 @@ var sources = []source{
 	{module: "RESPOND", golden: []golden{interpreted}, bad: bounds, plain: "its input is its output"},
 	{module: "FAIL", golden: []golden{interpreted}, bad: bounds, plain: "its config is the error"},
 
-	{module: "API_CALL", bad: "apicall/apicall_test.go:TestInvalidCallIsRejected", fuzz: []string{"apicall/request_test.go:FuzzRequest", "apicall/path_test.go:FuzzPath", "apicall/path_test.go:FuzzAnswer", "upstream/upstream_test.go:FuzzExcerpt", addresses}, golden: []golden{
+	{module: "API_CALL", bad: "apicall/apicall_test.go:TestInvalidCallIsRejected", fuzz: []string{"apicall/request_test.go:FuzzRequest", "apicall/path_test.go:FuzzPath", "apicall/path_test.go:FuzzAnswer", "upstream/upstream_test.go:FuzzExcerpt", "../template/address_test.go:FuzzAddress", addresses}, golden: []golden{
 		{"apicall/golden_test.go:TestRequestsMatchAnotherImplementation", "fetch of Node 20.20.2", "apicall/testdata/golden.json", "requests"},
 		{"apicall/golden_test.go:TestResponsesMatchAnotherImplementation", "fetch of Node 20.20.2", "apicall/testdata/golden.json", "answers"},
 		{"apicall/golden_test.go:TestResponsesMatchAnotherImplementation", "lodash 4.18.1", "apicall/testdata/golden.json", "paths"},

@@ -19,12 +19,29 @@ const mark = "\uFEFF"
 // IsJSON reports whether a Content-Type declares JSON: application/json, text/json, or a type with
 // the suffix +json, with any parameters.
 func IsJSON(contentType string) bool {
+	media := Media(contentType)
+	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+}
+
+// Media returns the media type of a Content-Type in lower case, without its parameters.
+func Media(contentType string) string {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil && media == "" {
 		media, _, _ = strings.Cut(contentType, ";")
 		media = strings.ToLower(strings.TrimSpace(media))
 	}
-	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+	return media
+}
+
+// UnknownCharset returns the charset of a Content-Type if it is not a label of an encoding, and
+// otherwise "". Text doesn't convert such a body.
+func UnknownCharset(contentType string) string {
+	_, parameters, _ := mime.ParseMediaType(contentType)
+	label := parameters["charset"]
+	if encoding, _ := charset.Lookup(label); encoding != nil {
+		return ""
+	}
+	return label
 }
 
 // Text returns a body in UTF-8, without a leading byte order mark. It converts the body if the

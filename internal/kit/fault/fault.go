@@ -35,6 +35,7 @@ const (
 	Conflict             Code = "CONFLICT"
 	PreconditionFailed   Code = "PRECONDITION_FAILED"
 	RateLimited          Code = "RATE_LIMITED"
+	RunFailed            Code = "RUN_FAILED"
 	Internal             Code = "INTERNAL_ERROR"
 	Unavailable          Code = "UNAVAILABLE"
 )
@@ -45,7 +46,7 @@ func Codes() []Code {
 		InvalidInput, Unauthorized, InsufficientCredits, Forbidden, NotFound, MethodNotAllowed,
 		NotAcceptable, PayloadTooLarge, URITooLong, UnsupportedMediaType, NoCallback,
 		ExecutionNotFinished, IdempotencyMismatch, IdempotencyInFlight, Conflict,
-		PreconditionFailed, RateLimited, Internal, Unavailable,
+		PreconditionFailed, RateLimited, RunFailed, Internal, Unavailable,
 	}
 }
 

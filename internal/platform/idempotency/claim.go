@@ -5,6 +5,7 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -37,30 +38,74 @@ type Key struct {
 // IDEMPOTENCY_MISMATCH for a different body, and IDEMPOTENCY_IN_FLIGHT with a Retry-After of one
 // second if the first request is not committed yet.
 func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (resourceID uuid.UUID, found bool, err error) {
-	locked, err := db.New().IdempotencyLock(ctx, tx, k.lock())
-	if err != nil {
-		return uuid.Nil, false, fmt.Errorf("lock idempotency key: %w", err)
-	}
-	if !locked {
-		inFlight := fault.New(fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still being accepted; repeat this one in a second.")
-		inFlight.RetryAfter = time.Second
-		return uuid.Nil, false, inFlight
+	if err := db.New().IdempotencyLock(ctx, tx, k.lock()); err != nil {
+		return uuid.Nil, false, InFlight(fmt.Errorf("lock idempotency key: %w", err))
 	}
 	return k.Find(ctx, tx)
+}
+
+// InFlight returns IDEMPOTENCY_IN_FLIGHT if err says that another transaction holds the key, and otherwise err.
+func InFlight(err error) error {
+	if !postgres.Raised(err, "WF005") {
+		return err
+	}
+	inFlight := fault.New(fault.IdempotencyInFlight, "The first request with this Idempotency-Key is still being accepted; repeat this one in a second.")
+	inFlight.RetryAfter = time.Second
+	return inFlight
+}
+
+// Used is an error that says that an earlier request used the key. The transaction must be rolled back.
+type Used struct{ ResourceID uuid.UUID } // that the request created
+
+func (u *Used) Error() string { return "the Idempotency-Key was used before" }
+
+// Claim is the claim of a key in a batch.
+type Claim struct {
+	key  *Key
+	rows *postgres.Rows[db.IdempotencyGetRow]
+}
+
+// QueueClaim is ClaimTx in a batch. If another transaction holds the key, the batch fails before the statements
+// that follow; pass its error to InFlight. A nil key is always free.
+func (k *Key) QueueClaim(ctx context.Context, batch *postgres.Batch) Claim {
+	if k == nil {
+		return Claim{}
+	}
+	_ = db.New().IdempotencyLock(ctx, batch, k.lock())
+	return Claim{k, postgres.Returning[db.IdempotencyGetRow](batch, db.IdempotencyGet, k.params())}
+}
+
+// Keep is KeepTx for a claimed key. It returns *Used, or IDEMPOTENCY_MISMATCH for a different body.
+func (c Claim) Keep(ctx context.Context, batch *postgres.Batch, made uuid.UUID) error {
+	if c.key == nil {
+		return nil
+	}
+	if row, err := c.rows.One(); err == nil {
+		earlier, _, err := c.key.match(row)
+		return cmp.Or[error](err, &Used{earlier})
+	}
+	return c.key.KeepTx(ctx, batch, made)
 }
 
 // Find is ClaimTx without the lock: it returns the ID of the created resource, or
 // IDEMPOTENCY_MISMATCH for a different body.
 func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error) {
-	row, err := db.New().IdempotencyGet(ctx, conn, db.IdempotencyGetParams{
-		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
-	})
+	row, err := db.New().IdempotencyGet(ctx, conn, k.params())
 	if postgres.NotFound(err) {
 		return uuid.Nil, false, nil
 	}
 	if err != nil {
 		return uuid.Nil, false, fmt.Errorf("read idempotency key: %w", err)
 	}
+	return k.match(row)
+}
+
+func (k Key) params() db.IdempotencyGetParams {
+	return db.IdempotencyGetParams{WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key}
+}
+
+// match returns the resource of a key that was used, or IDEMPOTENCY_MISMATCH.
+func (k Key) match(row db.IdempotencyGetRow) (made uuid.UUID, found bool, err error) {
 	if [sha256.Size]byte(row.BodyHash) != k.BodyHash {
 		return uuid.Nil, false, fault.New(fault.IdempotencyMismatch, "This Idempotency-Key was used with another body within the last 24 hours; use a new key for a new request.")
 	}

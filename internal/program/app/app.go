@@ -242,6 +242,7 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Quarantined: a.held, Clock: a.clock, Log: a.log,
 		ExecuteAll: !a.cfg.Work && a.cfg.WorkersOnly, PublicURL: a.cfg.PublicURL,
 	})
+	a.runner.Finish = a.engine.FinishStage
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Draining: a.draining, Quarantined: a.held,

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
@@ -17,7 +16,6 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/wait"
-	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/quarantine"
 	"github.com/weft-automation/weft/internal/platform/retention"
@@ -87,17 +85,12 @@ func slotsOf(cfg Config) int {
 	return 2 * cfg.Workers
 }
 
-// executionDeps returns the dependencies of executions. The engine is constructed later, so the
-// dependencies refer to it through a.
+// executionDeps returns the dependencies of executions.
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	return execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock,
 		CallTimeout: a.cfg.componentTimeout(),
-		Ended:       func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.ExecutionsFinished(ctx, stages) },
-		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {
-			return a.engine.FinishStage(ctx, run, end)
-		},
 	}
 }
 

@@ -25,10 +25,10 @@ $ weft run approval
 runs_signal
 $ weft run approval
 runs_cancel
-workflows_list workflows_get workflows_new workflows_push workflows_pull workflows_diff workflows_quote
+workflows_list workflows_get workflows_new workflows_push workflows_pull workflows_diff workflows_validate workflows_quote
 workflows_pause workflows_resume workflows_archive
 schedules_create schedules_list schedules_get schedules_update schedules_pause schedules_resume schedules_delete
-hooks_create hooks_list hooks_get hooks_update hooks_pause hooks_resume hooks_delete
+hooks_create hooks_list hooks_get hooks_update hooks_test hooks_pause hooks_resume hooks_delete
 env_set env_list env_get env_unset
 open whoami credits usage limits api
 keys_create keys_list

@@ -25,6 +25,7 @@ type hooksCommand struct {
 	Update hooksUpdate `cmd:"" help:"Change the name or the verification of a hook."`
 	Pause  oneHook     `cmd:"" help:"Pause a hook: reject deliveries until it is resumed."`
 	Resume oneHook     `cmd:"" help:"Resume a hook: accept deliveries again."`
+	Test   hooksTest   `cmd:"" help:"Send a signed example of a sender to a hook, and print the answer."`
 	Delete oneHook     `cmd:"" help:"Delete a hook. Its address accepts no more deliveries."`
 }
 
@@ -42,43 +43,22 @@ func (c *hooksList) Run(s caller) error {
 	})
 }
 
-// verified has the flags for how deliveries are authenticated.
-type verified struct {
-	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
-	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
-	Algorithm        string `default:"" enum:",sha256,sha512" placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
-	Encoding         string `default:"" enum:",hex,base64" placeholder:"NAME" help:"Encoding of the HMAC, hex or base64 (hex)."`
-	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
-	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID even if its body was received before. Anyone who captured a delivery can then send it again with another ID. Needs --delivery-header."`
-	VerifyTokenFile  string `name:"verify-token-file" placeholder:"FILE" help:"File with the token by which the sender verifies the address (hub.verify_token). An empty file removes the token."`
-	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Verify deliveries by Standard Webhooks."`
-}
-
-// check rejects flags that need others.
-func (c verified) check() error {
-	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
-		return usage("--prefix, --algorithm, --encoding and --delivery-header need --header")
-	}
-	if c.AcceptRepeated && c.DeliveryHeader == "" {
-		return usage("--accept-repeated-bodies needs --delivery-header")
-	}
-	if c.VerifyTokenFile != "" && c.Header == "" && !c.StandardWebhooks {
-		return usage("--verify-token-file needs --header or --standard-webhooks")
-	}
-	return nil
-}
-
 type hooksCreate struct {
 	target
 	verified
-	Workflow       string `arg:"" help:"Name or ID of the workflow."`
-	Name           string `placeholder:"TEXT" help:"Display name."`
-	Paused         bool   `help:"Reject deliveries until the hook is resumed."`
-	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+	Workflow       string   `arg:"" help:"Name or ID of the workflow."`
+	Name           string   `placeholder:"TEXT" help:"Display name."`
+	ShowHeader     []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret, such as X-Gitlab-Token. Repeatable."`
+	Respond        bool     `help:"Answer deliveries with the output of RESPOND, within 15 seconds."`
+	Paused         bool     `help:"Reject deliveries until the hook is resumed."`
+	IdempotencyKey string   `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
 func (c *hooksCreate) Run(s caller) error {
-	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused)}
+	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused), Respond: optional(c.Respond)}
+	if len(c.ShowHeader) > 0 {
+		request.Headers = &c.ShowHeader
+	}
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -86,7 +66,7 @@ func (c *hooksCreate) Run(s caller) error {
 	if request.WorkflowID, err = s.workflow(c.Workflow); err != nil {
 		return err
 	}
-	if c.Header != "" || c.StandardWebhooks {
+	if c.given() {
 		secret, err := hookSecret(s.session)
 		if err != nil {
 			return err
@@ -127,8 +107,8 @@ func (s caller) printHook(raw []byte, err error) error {
 		if err != nil {
 			return err
 		}
-		return s.drawNamed(out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Scheme=verification.scheme", "Header=verification.header",
-			"Prefix=verification.prefix", "Algorithm=verification.algorithm", "Encoding=verification.encoding", "Delivery header=verification.deliveryHeader",
+		return s.drawNamed(out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Preset=verification.preset", "Scheme=verification.scheme", "Header=verification.header",
+			"Prefix=verification.prefix", "Algorithm=verification.algorithm", "Encoding=verification.encoding", "Delivery header=verification.deliveryHeader", "Delivery field=verification.deliveryField", "Responds=respond",
 			"Last delivery=lastAt", "Last run=lastRunId", "Last rejected=lastRefusedAt", "Reason=lastRefusal", "Rejected=refusalCount", "ID=id")
 	})
 }
@@ -147,24 +127,16 @@ func hookSecret(s *session) (string, error) {
 	return secret, nil
 }
 
-// verification returns how deliveries are authenticated, according to the flags. Without a secret,
-// a hook keeps its own.
-func (c verified) verification(secret *string) (*api.NewVerification, error) {
-	var token *string
-	if c.VerifyTokenFile != "" {
-		raw, err := os.ReadFile(c.VerifyTokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the verify token: %w", err)
-		}
-		token = new(withoutLineEnd(raw))
+// fileContent returns the text of a file without its line end, or nil without a file.
+func fileContent(path, what string) (*string, error) {
+	if path == "" {
+		return nil, nil
 	}
-	if c.StandardWebhooks {
-		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret, VerifyToken: token}, nil
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the %s: %w", what, err)
 	}
-	return &api.NewVerification{
-		Secret: secret, VerifyToken: token, Header: optional(c.Header), Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
-		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)), AcceptRepeatedBodies: optional(c.AcceptRepeated),
-	}, nil
+	return new(withoutLineEnd(raw)), nil
 }
 
 // oneHook is a command on one hook.
@@ -209,28 +181,33 @@ func (c *oneHook) Run(s caller) error {
 type hooksUpdate struct {
 	oneHook
 	verified
-	Name      string `placeholder:"TEXT" help:"New display name."`
-	NewSecret bool   `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
+	Name       string   `placeholder:"TEXT" help:"New display name."`
+	ShowHeader []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret. Repeatable; replaces the list."`
+	Respond    *bool    `negatable:"" help:"Answer deliveries with the output of RESPOND, within 15 seconds."`
+	NewSecret  bool     `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
 }
 
 func (c *hooksUpdate) Run(s caller) error {
-	request := api.ReplaceHookRequest{Name: optional(c.Name)}
-	verifies := c.Header != "" || c.StandardWebhooks
+	request := api.ReplaceHookRequest{Name: optional(c.Name), Respond: c.Respond}
+	if len(c.ShowHeader) > 0 {
+		request.Headers = &c.ShowHeader
+	}
+	verifies := c.given()
 	if err := c.check(); err != nil {
 		return err
 	}
 	var secret *string
 	switch {
 	case c.NewSecret && !verifies:
-		return usage("--new-secret needs --header or --standard-webhooks")
+		return usage("--new-secret needs %s", anyScheme)
 	case c.NewSecret:
 		text, err := hookSecret(s.session)
 		if err != nil {
 			return err
 		}
 		secret = &text
-	case !verifies && c.Name == "":
-		return usage("nothing to update: set --name, --header or --standard-webhooks")
+	case !verifies && c.Name == "" && request.Headers == nil && c.Respond == nil:
+		return usage("nothing to update: set --name, --show-header, --respond, %s", anyScheme)
 	}
 	if verifies {
 		var err error

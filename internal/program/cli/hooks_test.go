@@ -112,20 +112,23 @@ func TestHooksAreUpdated(t *testing.T) {
 	run(t, s.environ(), "", "hooks", "get", hookID).check(t, 0, "Address        "+s.URL+"/v1/hooks/"+hookID+"\n", "")
 	update("--name=Shop", "--header=X-Sig", "--new-secret").check(t, 0, hookID+"\n", "")
 	update("--standard-webhooks").check(t, 0, hookID+"\n", "")
-	for want, args := range map[string][]string{"nothing to update": {}, "--new-secret needs": {"--new-secret"}, "need --header": {"--prefix=x"}} {
+	update("--preset=stripe").check(t, 0, hookID+"\n", "")
+	for want, args := range map[string][]string{
+		"nothing to update": {}, "--new-secret needs": {"--new-secret"}, "need --header": {"--prefix=x"}, "can't be used with": {"--preset=stripe", "--header=X-Sig"},
+	} {
 		update(args...).check(t, 2, "", want)
 	}
 	path := "/v1/sdk/hooks/" + hookID
 	sent := s.asked()
 	for i, want := range []string{
 		"GET " + path, "GET " + path, "PUT " + path + ` {"name":"Shop","verification":{"header":"X-Sig","secret":"hush"}}`,
-		"GET " + path, "PUT " + path + ` {"name":`,
+		"GET " + path, "PUT " + path + ` {"name":`, "GET " + path, "PUT " + path + ` {"name":`,
 	} {
 		if got := sent[i]; !strings.HasPrefix(got, want) {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 	}
-	if len(sent) != 5 || !strings.Contains(sent[4], `"verification":{"scheme":"standardWebhooks"}`) {
+	if len(sent) != 7 || !strings.Contains(sent[6], `"verification":{"preset":"stripe"}`) || !strings.Contains(sent[4], `"verification":{"scheme":"standardWebhooks"}`) {
 		t.Errorf("sent %q", sent)
 	}
 }

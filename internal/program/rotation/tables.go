@@ -40,6 +40,7 @@ var tables = []table{
 	{"component_executions", execution.SealedAt, (*db.Queries).ExecutionListHeaders, pagesOf((*db.Queries).ExecutionListSealed), replacing((*db.Queries).ExecutionReseal)},
 	{"environment_variables", environment.SealedAt, (*db.Queries).VariableListHeaders, pagesOf((*db.Queries).VariableListSealed), replacing((*db.Queries).VariableReseal)},
 	{"hooks", hook.SealedAt, (*db.Queries).HookListHeaders, pagesOf((*db.Queries).HookListSealed), replacing((*db.Queries).HookReseal)},
+	{"hooks (previous secrets)", hook.PreviousAt, (*db.Queries).HookPreviousListHeaders, pagesOf((*db.Queries).HookPreviousListSealed), replacing((*db.Queries).HookPreviousReseal)},
 	{"hooks (verify tokens)", hook.TokenAt, (*db.Queries).HookTokenListHeaders, pagesOf((*db.Queries).HookTokenListSealed), replacing((*db.Queries).HookTokenReseal)},
 	{"output_keys", vault.KeyAt, (*db.Queries).OutputKeyListHeaders, pagesOf((*db.Queries).OutputKeyListSealed), replacing((*db.Queries).OutputKeyReseal)},
 	{"workflow_runs", environment.SnapshotAt, (*db.Queries).RunListHeaders, pagesOf((*db.Queries).RunListSealed), replacing((*db.Queries).RunReseal)},

@@ -19,17 +19,17 @@ func TestMT07HookSecretsAreReencrypted(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", r.workspace, workflow); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)
-		VALUES ($1, $2, $3, '', 'ACTIVE', '{}', $4, $5)`, r.workspace, id, workflow, sealed(t, ring(t, old), "secret", hook.SealedAt(r.workspace, id)),
-		sealed(t, ring(t, old), "token", hook.TokenAt(r.workspace, id))); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, sealed_previous)
+		VALUES ($1, $2, $3, '', 'ACTIVE', '{}', $4, $5, $6)`, r.workspace, id, workflow, sealed(t, ring(t, old), "secret", hook.SealedAt(r.workspace, id)),
+		sealed(t, ring(t, old), "token", hook.TokenAt(r.workspace, id)), sealed(t, ring(t, old), "previous", hook.PreviousAt(r.workspace, id))); err != nil {
 		t.Fatal(err)
 	}
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
-	if err != nil || !report.Done() || report.Sealed != 4 {
+	if err != nil || !report.Done() || report.Sealed != 5 {
 		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
-	var kept, token []byte
-	if err := pool.QueryRow(t.Context(), "SELECT sealed, sealed_token FROM hooks").Scan(&kept, &token); err != nil {
+	var kept, token, previous []byte
+	if err := pool.QueryRow(t.Context(), "SELECT sealed, sealed_token, sealed_previous FROM hooks").Scan(&kept, &token, &previous); err != nil {
 		t.Fatal(err)
 	}
 	if plain, err := ring(t, fresh).Open(kept, hook.SealedAt(r.workspace, id)); err != nil || string(plain) != "secret" {
@@ -37,6 +37,9 @@ func TestMT07HookSecretsAreReencrypted(t *testing.T) {
 	}
 	if plain, err := ring(t, fresh).Open(token, hook.TokenAt(r.workspace, id)); err != nil || string(plain) != "token" {
 		t.Errorf("the verify token is %q (%v)", plain, err)
+	}
+	if plain, err := ring(t, fresh).Open(previous, hook.PreviousAt(r.workspace, id)); err != nil || string(plain) != "previous" {
+		t.Errorf("the previous secret is %q (%v)", plain, err)
 	}
 	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, old)); err != nil || len(missing) != 1 {
 		t.Errorf("missing keys %v (%v)", missing, err)

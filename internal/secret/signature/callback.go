@@ -89,6 +89,12 @@ type Webhook struct {
 // is valid and was made within WebhookTolerance. Otherwise it returns ErrUnsigned (all three headers
 // are missing), ErrMismatch, ErrExpired, ErrInFuture, or an error about one of the headers.
 func (h Webhook) Check(secret string, body []byte, now time.Time) error {
+	return h.CheckAny([]string{secret}, body, now, WebhookTolerance)
+}
+
+// CheckAny is Check with a tolerance and several secrets, of which one suffices. The timestamp is
+// checked last, so that only the sender learns what CheckAny says about it.
+func (h Webhook) CheckAny(secrets []string, body []byte, now time.Time, tolerance time.Duration) error {
 	if len(h.ID)+len(h.Timestamp)+len(h.Signature) == 0 {
 		return ErrUnsigned
 	}
@@ -99,22 +105,21 @@ func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	if err != nil || strconv.FormatUint(seconds, 10) != h.Timestamp[0] {
 		return errors.New("webhook-timestamp is not a whole number of seconds")
 	}
-	at := time.Unix(int64(seconds), 0)
-	switch age := now.Sub(at); {
-	case age > WebhookTolerance:
-		return fmt.Errorf("%w: %v in the past, more than %v", ErrExpired, age.Truncate(time.Second), WebhookTolerance)
-	case -age > WebhookTolerance:
-		return fmt.Errorf("%w: %v in the future, more than %v", ErrInFuture, -age.Truncate(time.Second), WebhookTolerance)
+	given := strings.Fields(h.Signature[0])
+	if len(given) > MaxSignatures {
+		return fmt.Errorf("webhook-signature has more than %d signatures", MaxSignatures)
 	}
-	want := []byte(StandardWebhook(secret, h.ID[0], at, body))
-	right := false
-	for given := range strings.FieldsSeq(h.Signature[0]) {
-		right = hmac.Equal([]byte(given), want) || right
+	at, right := time.Unix(int64(seconds), 0), false
+	for _, secret := range secrets {
+		want := []byte(StandardWebhook(secret, h.ID[0], at, body))
+		for _, one := range given {
+			right = hmac.Equal([]byte(one), want) || right
+		}
 	}
 	if !right {
 		return ErrMismatch
 	}
-	return nil
+	return checkAge(now.Sub(at), tolerance)
 }
 
 // WebhookKey returns the HMAC key of a secret. A secret that CheckSecret rejects may have been

@@ -46,6 +46,7 @@ type Operation struct {
 
 	parameters []parameter
 	known      []string // names of the query parameters
+	anyQuery   bool     // accepts any query, which the handler reads (x-any-query)
 	body       *body    // nil: no body
 }
 
@@ -177,6 +178,7 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	if o.Unrestricted, _ = source.Extensions["x-unrestricted-key"].(bool); o.Unrestricted && !o.Signed {
 		return nil, fmt.Errorf("x-unrestricted-key is only for signed operations")
 	}
+	o.anyQuery, _ = source.Extensions["x-any-query"].(bool)
 	o.Media = slices.Sorted(maps.Keys(success.Value.Content)) // application/json sorts before all others in use
 	for _, ref := range source.Parameters {
 		p, err := newParameter(compiler, ref)

@@ -72,8 +72,9 @@ func (d document) unresolved(from, answer object, expression string) string {
 	}
 	name, ok := strings.CutPrefix(expression, "$response.body#/")
 	schema := d.resolve(under(under(under(answer, "content"), "application/json"), "schema"))
-	alternatives, _ := schema["oneOf"].([]any)
-	for _, one := range append(alternatives, schema) {
+	oneOf, _ := schema["oneOf"].([]any)
+	anyOf, _ := schema["anyOf"].([]any)
+	for _, one := range slices.Concat(oneOf, anyOf, []any{schema}) {
 		if ok && under(d.resolve(one), "properties")[name] != nil {
 			return ""
 		}

@@ -78,7 +78,8 @@ func Missing(parameter string) *fault.Error {
 
 // CheckParameters checks the parameters of a request. It returns NOT_FOUND for an invalid path
 // parameter, otherwise one INVALID_INPUT with all faults, at /query/NAME or /header/NAME. Unknown
-// query parameters are added to ignored, or are faults if ignored is nil.
+// query parameters are added to ignored, or are faults if ignored is nil, unless the operation has
+// x-any-query.
 func (o *Operation) CheckParameters(path func(name string) string, query url.Values, header http.Header, ignored *Ignored) error {
 	var details []fault.Detail
 	for _, p := range o.parameters {
@@ -93,7 +94,7 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 			details = append(details, p.checkAll(header.Values(p.name))...)
 		}
 	}
-	if len(query) == 0 {
+	if len(query) == 0 || o.anyQuery {
 		return invalid(details)
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {

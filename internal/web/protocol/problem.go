@@ -31,6 +31,7 @@ var problems = map[fault.Code]struct {
 	fault.Conflict:             {http.StatusConflict, "Conflict", false},
 	fault.PreconditionFailed:   {http.StatusPreconditionFailed, "Precondition failed", false},
 	fault.RateLimited:          {http.StatusTooManyRequests, "Too many requests", true},
+	fault.RunFailed:            {http.StatusInternalServerError, "Run failed", false},
 	fault.Internal:             {http.StatusInternalServerError, "Internal error", true},
 	fault.Unavailable:          {http.StatusServiceUnavailable, "Unavailable", true},
 }

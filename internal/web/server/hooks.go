@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/workflow/hook"
 )
@@ -18,7 +19,7 @@ func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestOb
 	call, body := callOf(ctx), request.Body
 	made, replayed, err := s.Hooks.Create(ctx, hook.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
-		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification},
+		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond},
 	})
 	return jsonResponse(made).replayed(replayed), err
 }
@@ -44,7 +45,7 @@ func (s *Server) GetHook(ctx context.Context, request api.GetHookRequestObject) 
 func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequestObject) (api.ReplaceHookResponseObject, error) {
 	body := value(request.Body)
 	record, err := s.Hooks.Replace(ctx, keyOf(ctx, request.HookID), hook.Draft{
-		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification,
+		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond,
 	})
 	return jsonResponse(record), err
 }
@@ -63,16 +64,28 @@ func (s *Server) ReceiveHook(ctx context.Context, request api.ReceiveHookRequest
 	if err != nil {
 		return nil, fmt.Errorf("read the delivery: %w", err)
 	}
-	started, err := s.Hooks.Receive(ctx, hook.Delivery{
-		HookID: request.HookID, Client: call.visit.client, Header: call.header, Body: body, Traceparent: telemetry.Traceparent(ctx),
-		Admit: s.admitDelivery,
+	received, err := s.Hooks.Receive(ctx, hook.Delivery{
+		HookID: request.HookID, Client: call.visit.client, Header: call.header, Query: call.query, Body: body, Traceparent: telemetry.Traceparent(ctx),
+		Admit: s.admitDelivery, Wait: s.mayWait,
 	})
 	if err != nil {
 		return nil, err
 	}
-	telemetry.Concerns(ctx, started.RunID)
-	result := api.DeliveryResult{RunID: started.RunID, JobID: strconv.FormatInt(started.JobID, 10)}
-	return jsonResponse(result).replayed(started.Replayed), nil
+	if received.Challenge != nil {
+		return challengeResponse(*received.Challenge), nil
+	}
+	telemetry.Concerns(ctx, received.RunID)
+	if received.Output != nil {
+		return jsonResponse(received.Output).replayed(received.Replayed), nil
+	}
+	result := api.DeliveryResult{RunID: received.RunID, JobID: strconv.FormatInt(received.JobID, 10), Finished: received.Finished}
+	return jsonResponse(result).replayed(received.Replayed), nil
+}
+
+// challengeResponse returns the answer to a handshake. It is never rendered as markup: all responses
+// have X-Content-Type-Options.
+func challengeResponse(text string) response {
+	return textResponse("text/plain; charset=utf-8", []byte(text))
 }
 
 // admitDelivery charges a verified request to a hook to its workspace.
@@ -83,6 +96,24 @@ func (s *Server) admitDelivery(ctx context.Context, workspaceID uuid.UUID) error
 
 // ChallengeHook returns the challenge of a sender that verifies the address of a hook.
 func (s *Server) ChallengeHook(ctx context.Context, request api.ChallengeHookRequestObject) (api.ChallengeHookResponseObject, error) {
-	err := s.Hooks.Challenge(ctx, hook.Delivery{HookID: request.HookID, Client: callOf(ctx).hold.client, Admit: s.admitDelivery}, request.Params.HubVerifyToken)
-	return textResponse("text/plain; charset=utf-8", []byte(request.Params.HubChallenge)), err
+	p, call := request.Params, callOf(ctx)
+	d := hook.Delivery{HookID: request.HookID, Client: call.hold.client, Query: call.query, Admit: s.admitDelivery}
+	if p.ValidationToken != nil && p.HubMode == nil {
+		token, err := s.Hooks.Validate(ctx, d)
+		return challengeResponse(token), err
+	}
+	var missing []fault.Detail
+	for _, one := range []struct {
+		name  string
+		given bool
+	}{{"hub.mode", p.HubMode != nil}, {"hub.challenge", p.HubChallenge != nil}, {"hub.verify_token", p.HubVerifyToken != nil}} {
+		if !one.given {
+			missing = append(missing, fault.NewDetail("/query/"+one.name, "is required"))
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fault.Malformed(missing)
+	}
+	err := s.Hooks.Challenge(ctx, d, *p.HubVerifyToken)
+	return challengeResponse(*p.HubChallenge), err
 }

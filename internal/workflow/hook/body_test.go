@@ -26,6 +26,11 @@ func zipped(t *testing.T, plain string) string {
 	return out.String()
 }
 
+// inputOf returns the input of a run that a delivery starts.
+func inputOf(v api.Verification, header http.Header, body []byte) (json.RawMessage, error) {
+	return reading{verification: v}.runInput(Delivery{Header: header, Body: body})
+}
+
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
 func TestADeliveryIsAcceptedIfPartsOfItCannotBeStored(t *testing.T) {
@@ -61,7 +66,7 @@ func TestADeliveryIsAcceptedIfPartsOfItCannotBeStored(t *testing.T) {
 				header.Set("Content-Encoding", coding)
 				body = zipped(t, body)
 			}
-			raw, err := runInput(api.Verification{}, header, []byte(body))
+			raw, err := inputOf(api.Verification{}, header, []byte(body))
 			var input struct {
 				Body     json.RawMessage
 				Replaced []string
@@ -90,7 +95,7 @@ func TestABodyThatIsNotWhatItsHeadersSayIsRejected(t *testing.T) {
 		if c.coding != "" {
 			header.Set("Content-Encoding", c.coding)
 		}
-		if raw, err := runInput(api.Verification{}, header, []byte(c.body)); fault.CodeOf(err) != c.want {
+		if raw, err := inputOf(api.Verification{}, header, []byte(c.body)); fault.CodeOf(err) != c.want {
 			t.Errorf("%s: %.100s, %v; want %s", name, raw, err, c.want)
 		}
 	}
@@ -99,7 +104,7 @@ func TestABodyThatIsNotWhatItsHeadersSayIsRejected(t *testing.T) {
 func TestReplacementsAreListedUpToALimit(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", 300)
-	raw, err := runInput(api.Verification{}, http.Header{"Content-Type": {"application/json"}}, []byte(`{"`+name+`":[`+strings.Repeat(`"\u0000",`, 1000)+`0]}`))
+	raw, err := inputOf(api.Verification{}, http.Header{"Content-Type": {"application/json"}}, []byte(`{"`+name+`":[`+strings.Repeat(`"\u0000",`, 1000)+`0]}`))
 	var input struct{ Replaced []string }
 	if err != nil || json.Unmarshal(raw, &input) != nil || len(input.Replaced) != maxReplaced || input.Replaced[0] != "/body/0" {
 		t.Errorf("%d pointers, %v", len(input.Replaced), err)

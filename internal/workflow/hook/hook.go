@@ -78,6 +78,11 @@ func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed"}
 }
 
+// PreviousAt returns the place that the sealed previous secret of a hook is bound to.
+func PreviousAt(workspaceID, id uuid.UUID) seal.AAD {
+	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed_previous"}
+}
+
 // TokenAt returns the place that the sealed verify token of a hook is bound to.
 func TokenAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed_token"}
@@ -127,6 +132,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	shown := api.Hook{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Status: api.TriggerStatus(row.Status), Path: "/v1/hooks/" + row.ID.String(),
+		Headers: row.Headers, Respond: whenTrue(row.Respond),
 		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
 		LastRefusedAt: timestamp.OfPointer(row.LastRefusedAt), LastRefusal: row.LastRefusal, RefusalCount: row.RefusalCount,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
@@ -134,10 +140,19 @@ func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	if err := json.Unmarshal(row.Verification, &shown.Verification); err != nil {
 		return shown, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
-	if row.HasToken {
-		shown.Verification.HasVerifyToken = new(true)
+	shown.Verification.HasPreviousSecret, shown.Verification.HasVerifyToken = whenTrue(row.HasPrevious), whenTrue(row.HasToken)
+	if err := json.Unmarshal(row.Refusals, &shown.Refusals); err != nil {
+		return shown, fmt.Errorf("decode the rejections of a hook: %w", err)
 	}
 	return shown, nil
+}
+
+// whenTrue returns the form of a field that is absent if it is false.
+func whenTrue(set bool) *bool {
+	if !set {
+		return nil
+	}
+	return &set
 }
 
 // recordAudit adds a change of a hook to the audit log, in the transaction of the change.

@@ -2,17 +2,16 @@ package hook
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -28,47 +27,77 @@ type Delivery struct {
 	HookID      uuid.UUID
 	Client      netip.Addr
 	Header      http.Header
+	Query       url.Values
 	Body        []byte
 	Traceparent string // W3C; may be empty
 	// Admit is called after the signature is verified. An error rejects the delivery.
 	Admit func(ctx context.Context, workspaceID uuid.UUID) error
+	// Wait reserves one of the inline waits of a workspace, and returns how long the delivery may wait:
+	// zero if all are in use. done releases it.
+	Wait func(ctx context.Context, workspaceID uuid.UUID, wanted time.Duration) (granted time.Duration, done func())
+}
+
+// Received is an accepted delivery.
+type Received struct {
+	run.Triggered
+	Challenge *string         // the answer to a handshake, which starts no run; nil: not a handshake
+	Output    json.RawMessage // of RESPOND, for a hook that responds; nil: none
+	Finished  *bool           // whether the run has finished, for a hook that responds; nil with an Output
 }
 
 // Receive accepts a delivery. When it returns without an error, a run is committed, started by
-// this delivery or by an earlier identical one.
+// this delivery or by an earlier identical one, or the delivery is a handshake. If the hook responds,
+// Receive waits for the response of the run.
 //
 // Errors: RATE_LIMITED for an address with too many failures, NOT_FOUND, UNAUTHORIZED for an
 // invalid signature, the error of Admit, INVALID_INPUT for an invalid body, CONFLICT for a paused
-// hook, and the errors of run.Service.Trigger.
-func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error) {
+// hook, RUN_FAILED for a hook that responds, and the errors of run.Service.Trigger.
+func (s *Service) Receive(ctx context.Context, d Delivery) (Received, error) {
 	source, row, err := s.find(ctx, d)
 	if err != nil {
-		return run.Triggered{}, err
+		return Received{}, err
 	}
 	key := notify.Key{WorkspaceID: row.WorkspaceID, ID: d.HookID}
 	var v api.Verification
 	if err := json.Unmarshal(row.Verification, &v); err != nil {
-		return run.Triggered{}, fmt.Errorf("decode the hook's verification settings: %w", err)
+		return Received{}, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
-	secret, err := s.secret(key, row.Sealed)
+	if len(d.Body) == 0 && d.Query.Has(validationToken) && answers(v, validationToken) {
+		token, err := s.echo(ctx, source, key, d)
+		return Received{Challenge: &token}, err
+	}
+	known, err := s.secrets(key, row.Sealed, row.SealedPrevious)
 	if err != nil {
-		return run.Triggered{}, err
+		return Received{}, err
 	}
 	ctx = postgres.Scope(ctx, row.WorkspaceID)
-	if reason := verify(v, secret, d.Header, d.Body, row.Now); reason != "" {
+	if reason := verify(v, known, d.Header, d.Body, row.Now); reason != "" {
 		s.failures.Count(source)
 		s.recordRefusal(ctx, key, reason)
-		return run.Triggered{}, errInvalidSignature
+		return Received{}, errInvalidSignature
 	}
 	if err := d.Admit(ctx, row.WorkspaceID); err != nil {
 		if fault.CodeOf(err) == fault.RateLimited {
 			s.recordRefusal(ctx, key, "rate_limited")
 		}
-		return run.Triggered{}, err
+		return Received{}, err
 	}
-	triggered, err := s.startRun(ctx, key, row, v, d)
-	s.recordOutcome(ctx, key, triggered, err)
-	return triggered, err
+	r := reading{verification: v, headers: row.Headers, secrets: known.all()}
+	if row.SealedToken != nil {
+		token, err := s.Keyring.Open(row.SealedToken, TokenAt(key.WorkspaceID, key.ID))
+		if err != nil {
+			return Received{}, fmt.Errorf("decrypt the verify token of a hook: %w", err)
+		}
+		r.secrets = append(r.secrets, string(token))
+	}
+	received, err := s.accept(ctx, key, row, r, d)
+	if err != nil || received.Challenge == nil {
+		s.recordOutcome(ctx, key, received.Triggered, err)
+	}
+	if err == nil && row.Respond && received.Challenge == nil {
+		return answered(received.Triggered)
+	}
+	return received, err
 }
 
 // find returns the hook of a request, and the client address that failures count against. It returns
@@ -99,26 +128,40 @@ var errInvalidSignature = &fault.Error{
 	Header: map[string]string{"WWW-Authenticate": "Signature"},
 }
 
-// startRun starts the run of a verified delivery.
-func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetByIDRow, v api.Verification, d Delivery) (run.Triggered, error) {
+// accept answers the handshake in a verified delivery, or starts its run.
+func (s *Service) accept(ctx context.Context, key notify.Key, row db.HookGetByIDRow, r reading, d Delivery) (received Received, err error) {
 	p := run.TriggerParams{
 		WorkspaceID: key.WorkspaceID, WorkflowID: row.WorkflowID, By: run.Cause{Trigger: trigger, ID: key.ID}, Traceparent: d.Traceparent,
 	}
-	if row.Status != active {
-		return run.Triggered{}, &fault.Error{Code: fault.Conflict, Reason: "hook_paused", Message: "This hook is paused."}
-	}
-	if v.DeliveryHeader != nil {
-		ids := d.Header.Values(*v.DeliveryHeader)
-		if len(ids) != 1 || ids[0] == "" {
-			return run.Triggered{}, fault.InvalidAt("/header/"+*v.DeliveryHeader, "must be sent exactly once, with the ID of the delivery")
+	input, unreadable := r.runInput(d)
+	if unreadable == nil && answers(r.verification, urlVerification) {
+		if challenge, is, err := challengeIn(input); is {
+			return Received{Challenge: &challenge}, err
 		}
-		p.Once = delivery{key: key, marks: deliveryMarks(v, ids[0], d.Body)}
 	}
-	var err error
-	if p.Input, err = runInput(v, d.Header, d.Body); err != nil {
-		return run.Triggered{}, err
+	if row.Status != active {
+		return Received{}, &fault.Error{Code: fault.Conflict, Reason: "hook_paused", Message: "This hook is paused."}
 	}
-	return s.Runs.Trigger(ctx, p)
+	if unreadable != nil {
+		return Received{}, unreadable
+	}
+	p.Input = input
+	marks, err := deliveryMarks(r.verification, d, input)
+	if err != nil {
+		return Received{}, err
+	}
+	if len(marks) > 0 {
+		p.Once = delivery{key: key, marks: marks}
+	}
+	if row.Respond {
+		granted, done := d.Wait(ctx, key.WorkspaceID, respondWithin)
+		defer done()
+		if granted > 0 {
+			p.WaitFor = &granted
+		}
+	}
+	received.Triggered, err = s.Runs.Trigger(ctx, p)
+	return received, err
 }
 
 // outcomeTimeout limits how long a delivery waits for its outcome to be stored.
@@ -167,57 +210,4 @@ func (s *Service) store(ctx context.Context, p db.HookRecordDeliveryParams) bool
 		s.Log.WarnContext(ctx, "failed to store the outcome of a delivery", "hook_id", p.ID.String(), "error", err)
 	}
 	return stored > 0
-}
-
-// deliveryMarks returns the digests by which a repeated delivery is recognized: one of its ID and,
-// if the signature does not cover the ID, one of its body. Without the second digest, an attacker
-// could replay a captured delivery with a different ID. A hook can be configured to accept such
-// replays.
-func deliveryMarks(v api.Verification, id string, body []byte) [][]byte {
-	named := sha256.Sum256([]byte(id))
-	all := [][]byte{named[:]}
-	if v.Scheme != api.VerificationSchemeStandardWebhooks && v.AcceptRepeatedBodies == nil {
-		signed := sha256.Sum256(append([]byte("\x00body "), body...)) // no header contains a NUL
-		all = append(all, signed[:])
-	}
-	return all
-}
-
-// delivery is the claim of the run that a delivery starts.
-type delivery struct {
-	key   notify.Key
-	marks [][]byte
-}
-
-// Find returns the run of an earlier identical delivery.
-func (d delivery) Find(ctx context.Context, conn postgres.DB) (uuid.UUID, bool, error) {
-	made, err := db.New().HookDeliveryGet(ctx, conn, db.HookDeliveryGetParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks})
-	if postgres.NotFound(err) {
-		return uuid.Nil, false, nil
-	}
-	if err != nil {
-		return uuid.Nil, false, fmt.Errorf("find an earlier delivery: %w", err)
-	}
-	return made, true, nil
-}
-
-// ClaimTx waits for transactions that accept the same delivery, then calls Find. All transactions
-// lock the ID before the body, so they cannot deadlock.
-func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
-	for _, mark := range d.marks {
-		scope := fmt.Sprintf("delivery %s %x", d.key.ID, mark)
-		if err := db.New().LockName(ctx, tx, scope); err != nil {
-			return uuid.Nil, false, fmt.Errorf("lock a delivery: %w", err)
-		}
-	}
-	return d.Find(ctx, tx)
-}
-
-// KeepTx stores which run the delivery started.
-func (d delivery) KeepTx(ctx context.Context, conn db.DBTX, made uuid.UUID) error {
-	err := db.New().HookDeliveryInsert(ctx, conn, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
-	if err != nil {
-		return fmt.Errorf("store a delivery: %w", err)
-	}
-	return nil
 }

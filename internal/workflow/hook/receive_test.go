@@ -201,7 +201,7 @@ func TestReplayedDeliveryWithNewIDStartsNoRun(t *testing.T) {
 		c.verification.Header, c.verification.DeliveryHeader = new("X-Mac"), new("X-Delivery")
 		b.hookWith(t, c.verification)
 		body := fmt.Sprintf("%q", name)
-		send := func(id, body, proof string) run.Triggered {
+		send := func(id, body, proof string) hook.Received {
 			d := b.delivery(name+id, body)
 			d.Header.Set("X-Mac", proof)
 			begun, err := b.Receive(context.Background(), d)
@@ -249,7 +249,7 @@ func TestStandardWebhooksSignatureCoversDeliveryID(t *testing.T) {
 	b := newBench(t)
 	b.hookWith(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
 	now := time.Now()
-	send := func(id, signedID string) (run.Triggered, error) {
+	send := func(id, signedID string) (hook.Received, error) {
 		d := b.delivery("", "{}")
 		d.Header = http.Header{
 			"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)},

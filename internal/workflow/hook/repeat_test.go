@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/hook"
 )
 
 func TestHookThatAcceptsRepeatedBodiesComparesOnlyIDs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.hookWith(t, api.NewVerification{Header: new("X-Mac"), DeliveryHeader: new("X-Delivery"), AcceptRepeatedBodies: new(true)})
-	send := func(id string) run.Triggered {
+	send := func(id string) hook.Received {
 		triggered, err := b.Receive(context.Background(), b.delivery(id, "{}"))
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
 const (
@@ -29,6 +28,8 @@ const (
 type Draft struct {
 	Name, Status string
 	Verification *api.NewVerification // nil: the workflow's verification for a new hook, no change for an existing hook
+	Headers      *[]string            // nil: none for a new hook, no change for an existing hook
+	Respond      *bool                // nil: false for a new hook, no change for an existing hook
 }
 
 // CreateParams are the parameters of Create.
@@ -58,7 +59,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 			return err
 		}
 		if replayed {
-			warnings, err = s.warnings(ctx, tx, key)
+			warnings, err = s.presentWarnings(ctx, tx, key)
 		}
 		if err != nil {
 			return err
@@ -93,7 +94,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 			return nil, err
 		}
 	}
-	checked, secret, err := check(requested, "", "")
+	checked, kept, err := check(requested, secrets{}, "")
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +106,16 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 		return nil, &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow can have at most %d hooks. Delete one first.", maxHooks)}
 	}
 	row := db.HookInsertParams{
-		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
+		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active), Headers: []string{}, Respond: value(p.Draft.Respond, false),
+	}
+	if p.Draft.Headers != nil {
+		row.Headers = *p.Draft.Headers
+	}
+	if err := checkHeaders(row.Headers, checked); err != nil {
+		return nil, err
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: id}
-	if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
+	if row.Verification, row.Sealed, row.SealedPrevious, err = s.encode(key, checked, kept); err != nil {
 		return nil, err
 	}
 	if row.SealedToken, err = s.sealToken(key, requested.VerifyToken, nil); err != nil {
@@ -117,7 +124,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("insert hook: %w", err)
 	}
-	return warningsOf(checked, secret), nil
+	return s.warnings(ctx, tx, key, p.WorkflowID, row.Respond, warningsOf(checked, kept.current))
 }
 
 // goodSecret is the length in bytes from which the key of an HMAC is not reported as short: the output of
@@ -127,11 +134,7 @@ const goodSecret = 32
 
 // warningsOf returns the warnings about the secret of a verification.
 func warningsOf(v api.Verification, secret string) []api.HookWarning {
-	key := []byte(secret)
-	if v.Scheme == api.VerificationSchemeStandardWebhooks {
-		key = signature.WebhookKey(secret)
-	}
-	if len(key) >= goodSecret {
+	if key, _ := keyOf(v, secret); len(key) >= goodSecret {
 		return []api.HookWarning{} // an empty list in JSON
 	}
 	return []api.HookWarning{{
@@ -140,8 +143,23 @@ func warningsOf(v api.Verification, secret string) []api.HookWarning {
 	}}
 }
 
-// warnings returns the warnings about the stored secret of a hook.
-func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]api.HookWarning, error) {
+// warnings returns the warnings about the secret of a hook, and one if a hook that responds has a
+// workflow without a RESPOND.
+func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key, workflowID uuid.UUID, responds bool, ofSecret []api.HookWarning) ([]api.HookWarning, error) {
+	if !responds {
+		return ofSecret, nil
+	}
+	has, err := s.Runs.Responds(ctx, tx, key.WorkspaceID, workflowID)
+	if err != nil || has {
+		return ofSecret, err
+	}
+	return append(ofSecret, api.HookWarning{
+		Code: "NO_RESPOND", Pointer: "/respond", Message: "The workflow has no RESPOND, so the sender only learns when the run has finished. Add a RESPOND.",
+	}), nil
+}
+
+// presentWarnings returns the warnings about a stored hook.
+func (s *Service) presentWarnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]api.HookWarning, error) {
 	row, err := lockTx(ctx, tx, key)
 	if err != nil {
 		return nil, err
@@ -150,32 +168,45 @@ func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]ap
 	if err := json.Unmarshal(row.Verification, &v); err != nil {
 		return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
-	secret, err := s.secret(key, row.Sealed)
+	kept, err := s.secrets(key, row.Sealed, nil)
 	if err != nil {
 		return nil, err
 	}
-	return warningsOf(v, secret), nil
+	return s.warnings(ctx, tx, key, row.WorkflowID, row.Respond, warningsOf(v, kept.current))
 }
 
-// encode returns the stored form of a verification: its JSON without the secret, and the sealed
-// secret.
-func (s *Service) encode(key notify.Key, v api.Verification, secret string) (shown json.RawMessage, sealed []byte, err error) {
+// encode returns the stored form of a verification: its JSON without the secrets, and the sealed
+// secrets.
+func (s *Service) encode(key notify.Key, v api.Verification, kept secrets) (shown json.RawMessage, sealed, previous []byte, err error) {
 	if shown, err = json.Marshal(v); err != nil {
-		return nil, nil, fmt.Errorf("encode the verification of a hook: %w", err)
+		return nil, nil, nil, fmt.Errorf("encode the verification of a hook: %w", err)
 	}
-	if sealed, err = s.Keyring.Seal([]byte(secret), SealedAt(key.WorkspaceID, key.ID)); err != nil {
-		return nil, nil, fmt.Errorf("seal the secret of a hook: %w", err)
+	if sealed, err = s.Keyring.Seal([]byte(kept.current), SealedAt(key.WorkspaceID, key.ID)); err != nil {
+		return nil, nil, nil, fmt.Errorf("seal the secret of a hook: %w", err)
 	}
-	return shown, sealed, nil
+	if kept.previous == "" {
+		return shown, sealed, nil, nil
+	}
+	if previous, err = s.Keyring.Seal([]byte(kept.previous), PreviousAt(key.WorkspaceID, key.ID)); err != nil {
+		return nil, nil, nil, fmt.Errorf("seal the previous secret of a hook: %w", err)
+	}
+	return shown, sealed, previous, nil
 }
 
-// secret decrypts the secret of a hook.
-func (s *Service) secret(key notify.Key, sealed []byte) (string, error) {
-	plain, err := s.Keyring.Open(sealed, SealedAt(key.WorkspaceID, key.ID))
+// secrets decrypts the secrets of a hook. previous may be nil.
+func (s *Service) secrets(key notify.Key, sealed, previous []byte) (secrets, error) {
+	current, err := s.Keyring.Open(sealed, SealedAt(key.WorkspaceID, key.ID))
 	if err != nil {
-		return "", fmt.Errorf("decrypt the secret of a hook: %w", err)
+		return secrets{}, fmt.Errorf("decrypt the secret of a hook: %w", err)
 	}
-	return string(plain), nil
+	if previous == nil {
+		return secrets{current: string(current)}, nil
+	}
+	earlier, err := s.Keyring.Open(previous, PreviousAt(key.WorkspaceID, key.ID))
+	if err != nil {
+		return secrets{}, fmt.Errorf("decrypt the previous secret of a hook: %w", err)
+	}
+	return secrets{current: string(current), previous: string(earlier)}, nil
 }
 
 // Replace replaces the content of a hook. A draft without a verification, secret or verify token
@@ -203,33 +234,39 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	warnings = []api.HookWarning{}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
-		Verification: present.Verification, Sealed: present.Sealed, SealedToken: present.SealedToken,
+		Verification: present.Verification, Headers: present.Headers, Respond: value(d.Respond, present.Respond), Sealed: present.Sealed, SealedPrevious: present.SealedPrevious, SealedToken: present.SealedToken,
+	}
+	if d.Headers != nil {
+		row.Headers = *d.Headers
+	}
+	var current api.Verification
+	if err := json.Unmarshal(present.Verification, &current); err != nil {
+		return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
 	if d.Verification != nil {
-		kept, err := s.secret(key, present.Sealed)
-		if err != nil && d.Verification.Secret == nil {
+		stored, err := s.secrets(key, present.Sealed, present.SealedPrevious)
+		if err != nil && (d.Verification.Secret == nil || present.SealedPrevious != nil && d.Verification.PreviousSecret == nil) {
 			return nil, err
 		}
-		var current api.Verification
-		if err := json.Unmarshal(present.Verification, &current); err != nil {
-			return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
-		}
-		checked, secret, err := check(d.Verification, kept, current.Scheme)
+		checked, kept, err := check(d.Verification, stored, current.Scheme)
 		if err != nil {
 			return nil, err
 		}
-		if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
+		if row.Verification, row.Sealed, row.SealedPrevious, err = s.encode(key, checked, kept); err != nil {
 			return nil, err
 		}
 		if row.SealedToken, err = s.sealToken(key, d.Verification.VerifyToken, present.SealedToken); err != nil {
 			return nil, err
 		}
-		warnings = warningsOf(checked, secret)
+		warnings, current = warningsOf(checked, kept.current), checked
+	}
+	if err := checkHeaders(row.Headers, current); err != nil {
+		return nil, err
 	}
 	if err := db.New().HookUpdate(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("update hook: %w", err)
 	}
-	return warnings, nil
+	return s.warnings(ctx, tx, key, present.WorkflowID, row.Respond, warnings)
 }
 
 // Delete deletes a hook and returns its last state. It returns NOT_FOUND if the hook does not

@@ -1,21 +1,12 @@
 package hook
 
 import (
-	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
-	"hash"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/envref"
-	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
@@ -25,57 +16,6 @@ const (
 	standardAt        = "webhook-timestamp"
 	standardSignature = "webhook-signature"
 )
-
-// check fills in the defaults of a verification. If the request contains no secret, check uses the
-// current secret, which is that of the current scheme. It returns INVALID_INPUT if the verification
-// is invalid.
-func check(requested *api.NewVerification, current string, scheme api.VerificationScheme) (v api.Verification, secret string, err error) {
-	if secret = current; requested.Secret != nil {
-		secret = *requested.Secret
-	}
-	switch {
-	case secret == "":
-		return v, "", fault.InvalidAt("/verification/secret", "is required")
-	case envref.In(secret):
-		return v, "", fault.InvalidAt("/verification/secret", "must not contain an environment variable, which only runs can use")
-	}
-	if requested.VerifyToken != nil && envref.In(*requested.VerifyToken) {
-		return v, "", fault.InvalidAt("/verification/verifyToken", "must not contain an environment variable, which only runs can use")
-	}
-	if requested.Scheme != nil && *requested.Scheme == api.VerificationSchemeStandardWebhooks {
-		if err := signature.CheckSecret(secret); err != nil && (requested.Secret != nil || scheme != *requested.Scheme) {
-			return v, "", fault.InvalidAt("/verification/secret", "%s", err)
-		}
-		return api.Verification{
-			Scheme: *requested.Scheme, Header: standardSignature, Prefix: "v1,", Algorithm: api.VerificationAlgorithmSha256,
-			Encoding: api.VerificationEncodingBase64, DeliveryHeader: new(standardID),
-		}, secret, nil
-	}
-	v = api.Verification{
-		Scheme: api.VerificationSchemeHmac, Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
-		DeliveryHeader: requested.DeliveryHeader,
-	}
-	if requested.AcceptRepeatedBodies != nil && *requested.AcceptRepeatedBodies {
-		if requested.DeliveryHeader == nil {
-			return v, "", fault.InvalidAt("/verification/acceptRepeatedBodies", "requires deliveryHeader, which identifies a delivery")
-		}
-		v.AcceptRepeatedBodies = requested.AcceptRepeatedBodies
-	}
-	if requested.Header == nil {
-		return v, "", fault.InvalidAt("/verification/header", "is required: the name of the header that contains the signature")
-	}
-	v.Header = *requested.Header
-	if requested.Prefix != nil {
-		v.Prefix = *requested.Prefix
-	}
-	if requested.Algorithm != nil {
-		v.Algorithm = cmp.Or(*requested.Algorithm, v.Algorithm)
-	}
-	if requested.Encoding != nil {
-		v.Encoding = cmp.Or(*requested.Encoding, v.Encoding)
-	}
-	return v, secret, nil
-}
 
 // The reasons why the signature of a delivery is rejected. Only the hook shows them: the response to
 // the sender is the same for all.
@@ -88,43 +28,96 @@ const (
 )
 
 // verify returns "" if a delivery has a valid signature, and otherwise why it is rejected.
-func verify(v api.Verification, secret string, header http.Header, body []byte, now time.Time) (reason string) {
-	if v.Scheme == api.VerificationSchemeStandardWebhooks {
-		headers := signature.Webhook{
-			ID: header.Values(standardID), Timestamp: header.Values(standardAt), Signature: header.Values(standardSignature),
-		}
-		return standardReason(headers.Check(secret, body, now))
+func verify(v api.Verification, known secrets, header http.Header, body []byte, now time.Time) (reason string) {
+	tolerance := time.Duration(value(v.ToleranceSeconds, defaultTolerance)) * time.Second
+	switch v.Scheme {
+	case api.VerificationSchemeStandardWebhooks:
+		headers := signature.Webhook{ID: standardValues(v, header, standardID), Timestamp: standardValues(v, header, standardAt), Signature: standardValues(v, header, standardSignature)}
+		return reasonOf(headers.CheckAny(known.all(), body, now, tolerance))
+	case api.VerificationSchemeToken:
+		return verifyToken(v, known, header.Values(v.Header))
 	}
-	values := header.Values(v.Header)
+	var keys [][]byte
+	for _, secret := range known.all() {
+		key, err := keyOf(v, secret)
+		if err != nil {
+			return invalidSignature
+		}
+		keys = append(keys, key)
+	}
+	return reasonOf(senderOf(v, tolerance).Check(keys, header.Values, body, now))
+}
+
+// senderOf returns how the sender of a hook with an HMAC signs.
+func senderOf(v api.Verification, tolerance time.Duration) signature.Sender {
+	return signature.Sender{
+		Text: textOf(v), Header: v.Header, Element: value(v.Element, ""), Prefix: v.Prefix, Algorithm: string(v.Algorithm), Encoding: string(v.Encoding),
+		TimestampHeader: value(v.TimestampHeader, ""), TimestampElement: value(v.TimestampElement, ""), IDHeader: value(v.IDHeader, ""), Tolerance: tolerance,
+	}
+}
+
+// standardValues returns the values of a header of Standard Webhooks. With the preset, a delivery
+// may use the older names, which start with svix.
+func standardValues(v api.Verification, header http.Header, name string) []string {
+	if v.Preset != nil && len(header.Values(standardID)) == 0 && len(header.Values(standardSignature)) == 0 {
+		name = strings.Replace(name, "webhook", "svix", 1)
+	}
+	return header.Values(name)
+}
+
+// verifyToken checks the fixed secret in a header.
+func verifyToken(v api.Verification, known secrets, values []string) string {
 	if len(values) == 0 {
 		return missingSignature
 	}
-	text, ok := strings.CutPrefix(values[0], v.Prefix)
+	sent, ok := strings.CutPrefix(values[0], v.Prefix)
 	if !ok || len(values) > 1 {
 		return malformedSignature
 	}
-	var sent []byte
-	var err error
-	if v.Encoding == api.VerificationEncodingBase64 {
-		sent, err = base64.StdEncoding.Strict().DecodeString(text)
-	} else {
-		sent, err = hex.DecodeString(text)
+	right := false
+	for _, secret := range known.all() {
+		right = sameToken([]byte(sent), []byte(secret)) || right
 	}
-	if err != nil {
-		return malformedSignature
-	}
-	algorithm := sha256.New
-	if v.Algorithm == api.VerificationAlgorithmSha512 {
-		algorithm = sha512.New
-	}
-	if !hmac.Equal(sent, digest(algorithm, secret, body)) {
+	if !right {
 		return invalidSignature
 	}
 	return ""
 }
 
-// standardReason returns the reason for an error of signature.Webhook.Check, and "" for nil.
-func standardReason(err error) string {
+// signedBytes returns the text that the signature of a verified delivery covers.
+func signedBytes(v api.Verification, header http.Header, body []byte) []byte {
+	if v.Scheme == api.VerificationSchemeStandardWebhooks {
+		return []byte(strings.Join(append(standardValues(v, header, standardID), standardValues(v, header, standardAt)...), ".") + "." + string(body))
+	}
+	text, _, err := senderOf(v, 0).SignedText(header.Values, body)
+	if err != nil {
+		return body // a verified delivery has signed bytes
+	}
+	return text
+}
+
+// deliveryIDs returns the values of the header with the ID of a delivery.
+func deliveryIDs(v api.Verification, header http.Header) []string {
+	if v.Scheme == api.VerificationSchemeStandardWebhooks && *v.DeliveryHeader == standardID {
+		return standardValues(v, header, standardID)
+	}
+	return header.Values(*v.DeliveryHeader)
+}
+
+// signsID reports whether the ID of a delivery can't be changed by someone who captured it: the
+// signature covers it, or only someone who knows the secret can deliver.
+func signsID(v api.Verification) bool {
+	switch v.Scheme {
+	case api.VerificationSchemeStandardWebhooks:
+		return *v.DeliveryHeader == standardID
+	case api.VerificationSchemeToken:
+		return true
+	}
+	return v.IDHeader != nil && strings.EqualFold(*v.IDHeader, *v.DeliveryHeader)
+}
+
+// reasonOf returns the reason for an error of a check of package signature, and "" for nil.
+func reasonOf(err error) string {
 	switch {
 	case err == nil:
 		return ""
@@ -138,11 +131,4 @@ func standardReason(err error) string {
 		return timestampInFuture
 	}
 	return malformedSignature
-}
-
-// digest returns the HMAC of body with the secret as its key.
-func digest(algorithm func() hash.Hash, secret string, body []byte) []byte {
-	mac := hmac.New(algorithm, []byte(secret))
-	mac.Write(body)
-	return mac.Sum(nil)
 }

@@ -33,33 +33,40 @@ func (a *advance) executions() (all []execution.Stage) {
 	return all
 }
 
-// admit charges the fee of the advance and accepts its executions. It reports whether it has settled the
-// execution whose completion is committed with the advance.
-func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err error) {
+// admit charges the fee of the advance and accepts its executions.
+func (a *advance) admit(w wakeup, l *locked) error {
 	if !w.exact {
 		if err := a.chargeFee(); err != nil {
-			return false, err
+			return err
 		}
 	}
-	executions := a.executions()
-	if len(executions) > 0 {
-		// The new stages use the capacity and the credits that the finished execution releases.
-		if err := a.countInTree(); err != nil {
-			return false, err
-		}
-		if w.end != nil {
-			if err := w.end.SettleTx(a.ctx, a.tx, how); err != nil {
-				return false, err
-			}
-		}
-		if err := how.AcceptTx(a.ctx, a.tx, executions); err != nil {
-			return false, fmt.Errorf("accept stages: %w", err)
-		}
+	if err := a.accept(l.items, l.ends); err != nil {
+		return err
 	}
 	if w.exact { // the budget covers the stages, but perhaps not the fee in addition
-		err = a.chargeFee()
+		return a.chargeFee()
 	}
-	return len(executions) > 0, err
+	return nil
+}
+
+// accept accepts the executions of new stages. It locks the account.
+func (a *advance) accept(items *execution.Items, ends *execution.Finishing) error {
+	executions := a.executions()
+	if len(executions) == 0 {
+		return nil
+	}
+	if err := a.countInTree(); err != nil {
+		return err
+	}
+	var batch postgres.Batch
+	err := items.Queue(&batch, executions, ends)
+	if err == nil {
+		err = a.tx.Send(a.ctx, &batch)
+	}
+	if err != nil {
+		return fmt.Errorf("accept stages: %w", err)
+	}
+	return nil
 }
 
 // lockBudget makes the budget of the advance exact: it locks the account, after everything else that the

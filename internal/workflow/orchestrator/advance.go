@@ -58,15 +58,9 @@ type advance struct {
 // immediately. It counts failures and gives up the run if the failures persist.
 func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	a, err := o.advance(ctx, key, w)
-	for w.end == nil && (treeGrew(err) || uncovered(err) && !w.exact) {
-		w.exact = w.exact || uncovered(err)
+	for treeGrew(err) || billing.Uncovered(err) && !w.exact {
+		w.exact = w.exact || billing.Uncovered(err)
 		a, err = o.advance(ctx, key, w)
-	}
-	if err != nil && w.end != nil { // the completion is committed separately and the run is advanced after it
-		if treeGrew(err) || uncovered(err) || ctx.Err() != nil {
-			err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
-		}
-		return false, err
 	}
 	if err != nil {
 		return false, o.handleFailure(ctx, key, err)
@@ -79,50 +73,81 @@ func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup)
 	return a.More, nil
 }
 
-// advance makes one advance in a transaction. It returns nil if the run is final or unknown, or
-// execution.ErrApart if a completion was to be committed with the advance.
+// errBusy means that nothing was advanced: the run is final, unknown, held, or advanced by others.
+var errBusy = errors.New("the run is busy")
+
+// FinishStage enqueues an advance of the run of executions that are final. If the execution is not stored yet,
+// FinishStage commits its completion and the advance in one transaction. It does so only if the run waits for
+// no other execution and is not being advanced. Otherwise, or if the transaction fails, FinishStage returns an
+// error, and the caller commits the completion separately. FinishStage is meant for execution.Runner.Finish.
+func (o *Orchestrator) FinishStage(ctx context.Context, out execution.Outcome) error {
+	w, d := wakeup{executions: out.Executions}, o.dispatcher
+	if out.Stored() {
+		d.enqueue(out.Run, w)
+		return nil
+	}
+	quota := d.tryStart(out.Run)
+	if quota == nil {
+		return errBusy
+	}
+	more := false
+	defer func() { d.done(out.Run, quota, more) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	l := o.queueLock(out.Run, w, &out)
+	a, err := o.commit(ctx, l, w) // the completion does not wait for a second try
+	if err != nil {
+		_ = l.ends.Failed(err)
+		_, over := errors.AsType[*billing.PeriodOver](err)
+		if !over && !billing.Uncovered(err) && !treeGrew(err) && !postgres.Unavailable(err) && !errors.Is(err, errBusy) && ctx.Err() == nil {
+			o.Log.WarnContext(ctx, "could not finish execution together with its run; finishing it on its own", "execution_id", out.Executions[0].String(), "error", err)
+		}
+		return err
+	}
+	more = a.More
+	o.failures.clear(out.Run)
+	o.afterCommit(ctx, a)
+	l.ends.Done(ctx)
+	return nil
+}
+
+// advance makes one advance in a transaction. It returns nil if the run is final or unknown.
 func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a *advance, err error) {
-	var nothing error
-	if w.end != nil {
-		nothing = execution.ErrApart
-	}
-	if o.Quarantined != nil && o.Quarantined() != nil {
-		return nil, nothing
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, advanceTimeout, errAdvanceTimeout)
 	defer cancel()
-	defer RecoverPanic(&err)
-	try := func() error {
-		return o.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
-			a = nil
-			var first postgres.Batch
-			locked := queueLock(&first, key, w)
-			err := postgres.InTx(ctx, o.System, &first, func(tx *postgres.Tx) (err error) {
-				if a, err = o.advanceTx(ctx, tx, locked, w, how); a == nil && err == nil {
-					err = nothing
-				}
-				return err
-			})
-			return billing.PeriodError(err, key.WorkspaceID)
-		})
-	}
-	if w.end != nil {
-		err = try() // the completion does not wait for a second try
-	} else {
-		err = billing.Books{}.InPeriod(ctx, o.System, try)
+	err = billing.Books{}.InPeriod(ctx, o.System, func() (err error) {
+		a, err = o.commit(ctx, o.queueLock(key, w, nil), w)
+		return err
+	})
+	if errors.Is(err, errBusy) {
+		return nil, nil
 	}
 	if err != nil && a != nil && errors.Is(context.Cause(ctx), errAdvanceTimeout) {
-		err = fmt.Errorf("%w: %v", errAdvanceTimeout, err) // %v hides the cause: the database is not unavailable
+		err = fmt.Errorf("%w: %w", errAdvanceTimeout, err)
 	}
 	return a, err
 }
 
-// advanceTx makes one advance in tx. It returns nil without an error if the run is final or unknown, and
-// nil with an error if the run could not be loaded.
-func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked locked, w wakeup, how *execution.Acceptance) (*advance, error) {
-	run, err := locked.run.One()
-	if postgres.NotFound(err) || err == nil && run.Status.Terminal() {
-		return nil, nil
+// commit makes one advance in a transaction that locks the run, and starts its executions.
+func (o *Orchestrator) commit(ctx context.Context, l *locked, w wakeup) (a *advance, err error) {
+	if o.Quarantined != nil && o.Quarantined() != nil {
+		return nil, errBusy
+	}
+	defer func() { l.items.Done(ctx, err) }()
+	defer RecoverPanic(&err)
+	err = postgres.InTx(ctx, o.System, &l.batch, func(tx *postgres.Tx) (err error) {
+		a, err = o.advanceTx(ctx, tx, l, w)
+		return err
+	})
+	return a, billing.PeriodError(err, l.key.WorkspaceID)
+}
+
+// advanceTx makes one advance in tx. It returns nil if the run could not be loaded.
+func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, l *locked, w wakeup) (*advance, error) {
+	run, err := l.run.One()
+	if postgres.NotFound(err) || err == nil && (run.Status.Terminal() || l.ends != nil && l.ends.Lost()) {
+		return nil, errBusy
 	}
 	if err != nil {
 		return nil, err
@@ -133,11 +158,11 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	}
 	a := o.newAdvance(ctx, tx, run, version)
 	a.Halved = o.failures.tries(notify.Key{WorkspaceID: run.WorkspaceID, ID: run.ID})
-	if err := a.load(w, locked.stages()); err != nil {
+	if err := a.load(w, l.stages()); err != nil {
 		return a, err
 	}
 	within := maxTime
-	if w.end != nil {
+	if l.ends != nil {
 		within = maxJoinedTime
 	}
 	if err := a.decide(within); err != nil {
@@ -146,8 +171,7 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	if err := a.readRemaining(); err != nil {
 		return a, err
 	}
-	settled, err := a.admit(w, how)
-	if err != nil {
+	if err := a.admit(w, l); err != nil {
 		return a, err
 	}
 	switch {
@@ -157,15 +181,11 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	case a.Scanned: // only the time of the next advance has changed
 		a.queueRun(tx.AtCommit())
 	}
-	if err != nil || settled || w.end == nil {
+	if err != nil || l.ends == nil {
 		return a, err
 	}
-	return a, w.end.SettleTx(ctx, tx, nil) // it locks the account, so it comes after the locks of other runs
+	return a, l.ends.Close(ctx, tx) // it locks the account, so it comes after the locks of other runs
 }
-
-// uncovered reports whether an advance failed because the account does not cover its stages. Nothing of
-// the advance is committed, and it is repeated with an exact budget.
-func uncovered(err error) bool { return errors.Is(err, execution.ErrRefused) || billing.Uncovered(err) }
 
 // treeGrew reports whether an advance failed because its child runs, together with those that concurrent
 // advances started, would exceed engine.MaxLive. Nothing of the advance is committed. The next advance
@@ -219,6 +239,7 @@ func (o *Orchestrator) afterCommit(ctx context.Context, a *advance) {
 		}
 	}
 	if a.Changed {
+		o.dispatcher.expect(key, a)
 		o.cache.putSummary(a)
 		change := notify.Change{Key: key}
 		if !a.Run.Status.Terminal() && a.Run.Output == nil {

@@ -66,23 +66,6 @@ func (c *runCache) summary(run uuid.UUID, seq int64) runSummary {
 	return runSummary{}
 }
 
-// waitsOnlyFor reports whether a run is known to wait for this execution and for no other
-// execution.
-func (c *runCache) waitsOnlyFor(run, executionID uuid.UUID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.runs[run]
-	if r == nil {
-		return false
-	}
-	for i := range r.live { // a concurrent advance may change their status, so don't copy them
-		if id := r.live[i].ExecutionEventID; id != nil && *id != executionID {
-			return false
-		}
-	}
-	return r.live != nil
-}
-
 // putSummary caches the state of a run after an advance.
 func (c *runCache) putSummary(a *advance) {
 	s := runSummary{seq: a.row.EventSeq, root: a.RootStates()}

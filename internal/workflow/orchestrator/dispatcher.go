@@ -2,12 +2,12 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
@@ -36,6 +36,11 @@ type dispatcher struct {
 	quotas  map[uuid.UUID]*workspaceQuota // of the workspaces of pending runs
 	timers  map[notify.Key]timer
 	closed  bool
+
+	// inFlight is the number of executions that runs wait for, after their last advances in this process. An
+	// execution finishes with its run only if the run waits for no other one: a loop would pay with a commit
+	// for each item otherwise.
+	inFlight map[notify.Key]int
 }
 
 // workspaceQuota limits a workspace to all slots but one, so that other workspaces find a free
@@ -50,11 +55,11 @@ type timer struct {
 	stop func() bool
 }
 
-// newDispatcher returns a dispatcher for the engine's advances. close stops it.
+// newDispatcher returns a dispatcher for the advances of o. close stops it.
 func newDispatcher(o *Orchestrator) *dispatcher {
 	d := &dispatcher{
 		o: o, slots: make(chan struct{}, AdvancesAtOnce),
-		pending: map[notify.Key]*wakeup{}, quotas: map[uuid.UUID]*workspaceQuota{}, timers: map[notify.Key]timer{},
+		pending: map[notify.Key]*wakeup{}, quotas: map[uuid.UUID]*workspaceQuota{}, timers: map[notify.Key]timer{}, inFlight: map[notify.Key]int{},
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
@@ -62,10 +67,9 @@ func newDispatcher(o *Orchestrator) *dispatcher {
 
 // wakeup is the reason for an advance.
 type wakeup struct {
-	executions []uuid.UUID    // executions that have finished
-	recheck    bool           // check everything the run may wait for
-	exact      bool           // decide with an exact budget, because the account did not cover the stages
-	end        *execution.End // completion of an execution, to commit with the advance; nil: it is already committed
+	executions []uuid.UUID // executions that have finished
+	recheck    bool        // check everything the run may wait for
+	exact      bool        // decide with an exact budget, because the account did not cover the stages
 }
 
 // wake enqueues an advance that checks everything the run may wait for.
@@ -104,33 +108,55 @@ func (d *dispatcher) register(key notify.Key) *workspaceQuota {
 	return quota
 }
 
-// advanceNow advances a run once in the caller's goroutine. It returns execution.ErrApart if the run is
-// pending or no slot is free.
-func (d *dispatcher) advanceNow(ctx context.Context, key notify.Key, w wakeup) (err error) {
+// unregister reverses register. The caller holds the mutex.
+func (d *dispatcher) unregister(key notify.Key, quota *workspaceQuota) {
+	delete(d.pending, key)
+	if quota.runs--; quota.runs == 0 {
+		delete(d.quotas, key.WorkspaceID)
+	}
+}
+
+// expect counts the executions that a run waits for after an advance.
+func (d *dispatcher) expect(key notify.Key, a *advance) {
 	d.mu.Lock()
-	if _, isPending := d.pending[key]; isPending || d.closed {
-		d.mu.Unlock()
-		return execution.ErrApart
+	defer d.mu.Unlock()
+	if delete(d.inFlight, key); len(a.live) != int(a.Run.PendingCount) {
+		return // not all unfinished stages were read
+	}
+	if len(d.inFlight) >= runsKept {
+		clear(d.inFlight)
+	}
+	for _, stage := range a.live {
+		if stage.ExecutionEventID != nil {
+			d.inFlight[key]++
+		}
+	}
+}
+
+// tryStart starts an advance in the caller's goroutine, and returns what to pass to done. It returns nil if the
+// run is pending or is not known to wait for exactly one execution, or if no slot is free.
+func (d *dispatcher) tryStart(key notify.Key) *workspaceQuota {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, isPending := d.pending[key]; isPending || d.closed || d.inFlight[key] != 1 {
+		return nil
 	}
 	quota := d.register(key)
-	d.running.Add(1)
-	d.mu.Unlock()
-	defer d.running.Done()
-	more := false
-	defer func() {
-		if later, again := d.next(key, quota, more, false); again {
-			d.running.Go(func() { d.work(key, quota, later) })
-		}
-	}()
 	if !d.acquire(quota, false) {
-		return execution.ErrApart
+		d.unregister(key, quota)
+		return nil
 	}
-	defer d.release(quota)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
-	more, err = d.o.advanceRun(ctx, key, w)
-	return err
+	d.running.Add(1)
+	return quota
+}
+
+// done ends an advance that tryStart started. more is set if another advance must follow.
+func (d *dispatcher) done(key notify.Key, quota *workspaceQuota, more bool) {
+	defer d.running.Done()
+	d.release(quota)
+	if later, again := d.next(key, quota, more, false); again {
+		d.running.Go(func() { d.work(key, quota, later) })
+	}
 }
 
 // work advances a run until nothing is left to do. It acquires a slot for each advance, so that a run
@@ -139,7 +165,7 @@ func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
 	for d.acquire(quota, true) {
 		more, err := d.o.advanceRun(d.ctx, key, w)
 		d.release(quota)
-		if err != nil && d.ctx.Err() == nil && !postgres.Unavailable(err) {
+		if err != nil && d.ctx.Err() == nil && (!postgres.Unavailable(err) || errors.Is(err, errAdvanceTimeout)) {
 			d.o.Log.WarnContext(d.ctx, "failed to advance a run; the sweep retries", "run_id", key.ID.String(), "error", err)
 		}
 		var again bool
@@ -186,10 +212,7 @@ func (d *dispatcher) next(key notify.Key, quota *workspaceQuota, more, failed bo
 	defer d.mu.Unlock()
 	later := d.pending[key]
 	if failed || later == nil && !more {
-		delete(d.pending, key)
-		if quota.runs--; quota.runs == 0 {
-			delete(d.quotas, key.WorkspaceID)
-		}
+		d.unregister(key, quota)
 		return w, false
 	}
 	if later != nil {

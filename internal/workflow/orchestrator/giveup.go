@@ -104,7 +104,8 @@ func permanent(err error) bool {
 // handleFailure handles a failed advance and returns its error. It gives up the run if its advances keep
 // failing. Failures due to an unavailable database or a quarantine do not count.
 func (o *Orchestrator) handleFailure(ctx context.Context, key notify.Key, why error) error {
-	if ctx.Err() != nil || postgres.Unavailable(why) || fault.CodeOf(why) == fault.Unavailable || !o.failures.record(key, why) {
+	excused := (postgres.Unavailable(why) || fault.CodeOf(why) == fault.Unavailable) && !errors.Is(why, errAdvanceTimeout)
+	if ctx.Err() != nil || excused || !o.failures.record(key, why) {
 		return why
 	}
 	a, err := o.giveUp(ctx, key, "INTERNAL_ERROR", "The run could not be advanced"+publicReason(why)+".")

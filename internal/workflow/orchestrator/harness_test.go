@@ -121,12 +121,7 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	}
 	n.metrics = telemetry.NewMetrics("test")
 	hub, kept := notify.NewHub(), vault.New(system, keyring)
-	var e *orchestrator.Orchestrator
 	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: registry, Keyring: keyring, Vault: kept, Hub: hub, Metrics: n.metrics}
-	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { e.ExecutionsFinished(ctx, stages) }
-	deps.EndWithRun = func(ctx context.Context, run notify.Key, end *execution.End) error {
-		return e.FinishStage(ctx, run, end)
-	}
 	identity := execution.NewIdentity(n.dsn, 16, log)
 	ends := deps
 	ends.DB = system
@@ -134,10 +129,11 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	executions := execution.NewService(deps, runner)
 	n.workflows = workflow.NewService(requests, registry, keyring)
 	variables := environment.NewService(requests, keyring)
-	e = orchestrator.New(orchestrator.Deps{
+	e := orchestrator.New(orchestrator.Deps{
 		System: system, Hub: hub, Executions: executions, Modules: registry,
 		Workflows: n.workflows, Environment: variables, Vault: kept, Log: log, TimeLimit: n.limit,
 	})
+	runner.Finish = e.FinishStage
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: registry,
 		Workflows: n.workflows, Environment: variables, Vault: kept,

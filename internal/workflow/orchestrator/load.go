@@ -8,6 +8,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/storage"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -16,36 +17,40 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// locked holds the rows that the statements of queueLock return.
+// locked holds the statements of queueLock, and the rows that they return.
 type locked struct {
+	key     notify.Key
+	batch   postgres.Batch // is sent first in the transaction
 	run     *postgres.Rows[db.RunLockRow]
 	waiting *postgres.Rows[db.StageListWaitingRow] // nil: none
+	ends    *execution.Finishing                   // the execution that finishes with the advance; nil: none
+	items   *execution.Items                       // what the advance accepts
 }
 
 // queueLock locks a run and reads its unfinished stages: all of them if the wake-up requests it, and
-// otherwise those whose executions are known to have finished. If w.end is set, an execution finishes
-// with the advance. Then the batch fails at once if another transaction has locked the run.
-func queueLock(batch *postgres.Batch, key notify.Key, w wakeup) (l locked) {
-	lock := db.RunLock
-	if w.end != nil {
+// otherwise those whose executions are known to have finished. If an execution finishes with the advance,
+// out is its outcome. Then no run is returned if another transaction has locked it.
+func (o *Orchestrator) queueLock(key notify.Key, w wakeup, out *execution.Outcome) *locked {
+	l, lock := &locked{key: key, items: o.Executions.NewItems()}, db.RunLock
+	if out != nil {
 		lock = db.RunTryLock
 	}
-	l.run = postgres.Returning[db.RunLockRow](batch, lock, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-	if w.end != nil {
-		w.end.Queue(batch)
+	l.run = postgres.Returning[db.RunLockRow](&l.batch, lock, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if out != nil {
+		l.ends = out.QueueFinish(&l.batch)
 	}
 	if w.recheck || len(w.executions) > 0 {
 		p := db.StageListWaitingParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions, MaxRows: engine.MaxStages}
 		if w.recheck {
 			p.Executions = nil
 		}
-		l.waiting = postgres.Returning[db.StageListWaitingRow](batch, db.StageListWaiting, p)
+		l.waiting = postgres.Returning[db.StageListWaitingRow](&l.batch, db.StageListWaiting, p)
 	}
 	return l
 }
 
 // stages returns the unfinished stages that were read.
-func (l locked) stages() []db.StageListWaitingRow {
+func (l *locked) stages() []db.StageListWaitingRow {
 	if l.waiting == nil {
 		return nil
 	}

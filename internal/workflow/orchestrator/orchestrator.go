@@ -103,7 +103,7 @@ var errNotStarted = errors.New("the run could not be started in the transaction 
 // If the run would finish in this advance, StartTx returns nil and leaves row unchanged: only a later
 // advance, which Continue makes, may charge for the run. StartTx returns the errors with which the
 // run is refused, and errors for which CanStartLater reports true.
-func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, bytes int64, how *execution.Acceptance) (*Started, error) {
+func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, bytes int64, items *execution.Items) (*Started, error) {
 	now := o.Clock.Now()
 	a := o.newAdvance(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
@@ -132,14 +132,8 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 	if err := (billing.Books{}).ReserveTx(ctx, tx, want); err != nil {
 		return nil, err
 	}
-	if executions := a.executions(); len(executions) > 0 {
-		err = how.AcceptTx(ctx, tx, executions)
-		if errors.Is(err, execution.ErrRefused) {
-			err = fmt.Errorf("%w: %w", errNotStarted, err)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := a.accept(items, nil); err != nil {
+		return nil, err
 	}
 	if a.Run.PendingCount == 0 {
 		billing.QueueStore(ctx, tx.AtCommit(), row.WorkspaceID, -stored) // the next advance stores these bytes
@@ -157,7 +151,7 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 // CanStartLater reports whether a failed transaction that included StartTx may succeed without
 // StartTx. In that case the run is accepted first, and a later advance fails the run with the reason.
 func CanStartLater(err error) bool {
-	return !postgres.Unavailable(err) && (errors.Is(err, errNotStarted) || permanent(err))
+	return !postgres.Unavailable(err) && (errors.Is(err, errNotStarted) || billing.Uncovered(err) || permanent(err))
 }
 
 // Continue continues a run after the transaction that accepted it has committed. It enqueues the
@@ -171,25 +165,6 @@ func (o *Orchestrator) Continue(ctx context.Context, key notify.Key, b *Started)
 	if b.advance.More {
 		o.dispatcher.wake(key)
 	}
-}
-
-// ExecutionsFinished enqueues advances of the runs whose executions have finished. It returns
-// immediately. It is meant for execution.Deps.Ended.
-func (o *Orchestrator) ExecutionsFinished(_ context.Context, stages map[notify.Key][]uuid.UUID) {
-	for key, executions := range stages {
-		o.dispatcher.enqueue(key, wakeup{executions: executions})
-	}
-}
-
-// FinishStage commits the completion of a stage's execution and the advance of its run in one
-// transaction. It does so only if the run waits for no other execution and is not being advanced.
-// Otherwise, or if the transaction fails, FinishStage returns an error, and the caller commits the
-// completion separately. FinishStage is meant for execution.Deps.EndWithRun.
-func (o *Orchestrator) FinishStage(ctx context.Context, run notify.Key, end *execution.End) error {
-	if !o.cache.waitsOnlyFor(run.ID, end.ExecutionID) {
-		return execution.ErrApart
-	}
-	return o.dispatcher.advanceNow(ctx, run, wakeup{executions: []uuid.UUID{end.ExecutionID}, end: end})
 }
 
 // Args are the arguments of a run's River job. The job starts the run if the process that accepted

@@ -27,7 +27,7 @@ func TestCancelAtAnyTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.ExecutionsFinished})
+	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.FinishStage})
 	var canceled, stages atomic.Int64
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 12)

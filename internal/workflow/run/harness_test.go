@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -111,10 +112,10 @@ type node struct {
 
 // options configure a node.
 type options struct {
-	slots int                                                          // slots for executions, and as many queue workers
-	deaf  bool                                                         // the node gets no notifications of finished executions
-	also  func(ctx context.Context, stages map[notify.Key][]uuid.UUID) // also called for finished executions
-	sweep time.Duration                                                // interval of its sweeps; 0: never
+	slots int                                                    // slots for executions, and as many queue workers
+	deaf  bool                                                   // the node gets no notifications of finished executions
+	also  func(ctx context.Context, out execution.Outcome) error // also called for finished executions
+	sweep time.Duration                                          // interval of its sweeps; 0: never
 }
 
 // start starts a node and stops it when the test ends.
@@ -130,28 +131,20 @@ func (b *bench) start(t testing.TB, o options) *node {
 	hub := notify.NewHub()
 	kept := vault.New(system, b.keyring)
 	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Vault: kept, Hub: hub}
-	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) {
-		if !o.deaf {
-			n.engine.ExecutionsFinished(ctx, stages)
-		}
-		if o.also != nil {
-			o.also(ctx, stages)
-		}
-	}
-	deps.EndWithRun = func(ctx context.Context, run notify.Key, end *execution.End) error {
-		if o.deaf {
-			return execution.ErrApart
-		}
-		err := n.engine.FinishStage(ctx, run, end)
-		if err == nil && o.also != nil {
-			o.also(ctx, map[notify.Key][]uuid.UUID{run: {end.ExecutionID}})
-		}
-		return err
-	}
 	identity := execution.NewIdentity(b.dsn, 2*max(o.slots, 1), log)
 	ends := deps
 	ends.DB = system
 	runner := execution.NewRunner(ends, identity, o.slots, log)
+	runner.Finish = func(ctx context.Context, out execution.Outcome) error {
+		err := errors.New("deaf")
+		if !o.deaf {
+			err = n.engine.FinishStage(ctx, out)
+		}
+		if o.also != nil && (err == nil || out.Stored()) {
+			_ = o.also(ctx, execution.Outcome{Run: out.Run, Executions: out.Executions})
+		}
+		return err
+	}
 	executions := execution.NewService(deps, runner)
 	n.workflows = workflow.NewService(requests, b.modules, b.keyring)
 	n.environment = environment.NewService(requests, b.keyring)

@@ -25,7 +25,7 @@ func TestRandomRunsMatchReference(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.ExecutionsFinished})
+	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.FinishStage})
 	var mu sync.Mutex
 	var stages, widest, deepest int
 	ended := map[status.Run]int{}

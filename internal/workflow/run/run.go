@@ -7,6 +7,7 @@ package run
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,8 +15,10 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/environment"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/engine"
@@ -63,4 +66,14 @@ func (s *Service) Cancel(ctx context.Context, key notify.Key, access Access, mod
 	}
 	s.Engine.Wake(key) // even if the run was canceled before
 	return s.Get(ctx, key, access)
+}
+
+// Responds reports whether the current version of a workflow has a RESPOND. It returns NOT_FOUND for
+// an unknown workflow.
+func (s *Service) Responds(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID) (bool, error) {
+	loaded, err := s.Workflows.Load(ctx, conn, workspaceID, workflowID, nil)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(loaded.Plan.Components(), func(c graph.Component) bool { return c.Module == component.Respond }), nil
 }

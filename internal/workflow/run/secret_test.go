@@ -42,7 +42,7 @@ func TestRandomRunsMatchReferenceWithSecrets(t *testing.T) {
 	t.Parallel()
 	b := withSecrets(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.ExecutionsFinished})
+	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.FinishStage})
 	passOn := []uint64{5, 8} // drawings in which sealed outputs become outputs of other components
 	for _, seed := range append(passOn, workflowtest.Seeds(t, size(2, 1_000))...) {
 		n.play(t, seed, seed%4 == 3)
@@ -191,7 +191,7 @@ func TestMT05SecretSignalIsSealedOnArrival(t *testing.T) {
 	const canary = "c4n4ry-of-the-approver"
 	b := newBench(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 8, sweep: time.Second, also: other.engine.ExecutionsFinished})
+	n := b.start(t, options{slots: 8, sweep: time.Second, also: other.engine.FinishStage})
 	id := n.draw(t, `[{"id":"open","module":"WAIT_FOR_SIGNAL","config":{"name":"open","timeoutMs":60000}},
 		{"id":"early","module":"WAIT_FOR_SIGNAL","config":{"name":"early","timeoutMs":60000,"secret":true}},
 		{"id":"loop","module":"FOR_EACH","input":{"items":[1,2]}},

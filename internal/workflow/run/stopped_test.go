@@ -141,7 +141,7 @@ func cancelMany(t *testing.T, count int) {
 	s := newSender()
 	b := newBench(t, s)
 	other := b.start(t, options{slots: 3})
-	n := b.start(t, options{slots: 3, sweep: time.Second, also: other.engine.ExecutionsFinished})
+	n := b.start(t, options{slots: 3, sweep: time.Second, also: other.engine.FinishStage})
 	c := canceler{node: n, sender: s}
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 6)

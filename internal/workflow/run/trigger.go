@@ -248,24 +248,24 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	try := func() (err error) {
+		items := s.Executions.NewItems()
+		defer func() { items.Done(ctx, err) }()
 		defer orchestrator.RecoverPanic(&err)
-		return s.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
-			var job *postgres.Rows[int64]
-			err := postgres.InTx(ctx, s.API, nil, func(tx *postgres.Tx) (err error) {
-				earlier, job, err = s.acceptTx(ctx, tx, how, p, n)
-				return err
-			})
-			if err == nil && earlier == uuid.Nil {
-				n.jobID = job.All()[0]
+		var job *postgres.Rows[int64]
+		err = postgres.InTx(ctx, s.API, nil, func(tx *postgres.Tx) (err error) {
+			earlier, job, err = s.acceptTx(ctx, tx, items, p, n)
+			return err
+		})
+		if err == nil && earlier == uuid.Nil {
+			n.jobID = job.All()[0]
+		}
+		return postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
+			if earlier != uuid.Nil {
+				return nil // the transaction of a repeat writes nothing
 			}
-			return postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
-				if earlier != uuid.Nil {
-					return nil // the transaction of a repeat writes nothing
-				}
-				row, err := s.get(ctx, notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id})
-				n.jobID = row.JobID
-				return err
-			})
+			row, err := s.get(ctx, notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id})
+			n.jobID = row.JobID
+			return err
 		})
 	}
 	err = (billing.Books{}).InPeriod(ctx, s.System, try)
@@ -280,7 +280,7 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 }
 
 // acceptTx does the work of accept in tx. job receives the ID of the run's job.
-func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, p TriggerParams, n *newRun) (earlier uuid.UUID, job *postgres.Rows[int64], err error) {
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items *execution.Items, p TriggerParams, n *newRun) (earlier uuid.UUID, job *postgres.Rows[int64], err error) {
 	if p.Once != nil {
 		var found bool
 		if earlier, found, err = p.Once.ClaimTx(ctx, tx); err != nil || found {
@@ -295,7 +295,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	if n.separate {
 		err = (billing.Books{}).ReserveTx(ctx, tx, billing.Want{WorkspaceID: p.WorkspaceID, Amount: n.reserve, Run: true, New: true, Bytes: bytes})
 	} else {
-		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, bytes, how)
+		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, bytes, items)
 	}
 	if err != nil {
 		return uuid.Nil, job, err

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ func (*apiCall) Describe() component.Descriptor {
 		Module: "API_CALL",
 		Title:  "API call",
 		Description: "Sends an HTTP request and returns the status, headers and body of the response. " +
-			"Statuses 408, 425, 429 and 5xx are retryable failures. Retries honor Retry-After up to one hour. Every other status is a success, unless expectStatus is set. " +
+			"A status from 400 on is a failure, unless expectStatus allows it. Failures with 408, 425, 429 and 5xx are retryable; retries honor Retry-After up to one hour. " +
 			"Up to three redirects are followed, unless followRedirects is false. They keep the method and the body, except that 303, and 301 and 302 after POST, become a GET. A redirect to another origin drops your headers; if it would send a body, the call fails. " +
 			"POST and PATCH requests have an Idempotency-Key header unless you set one. It is the same for all attempts and for reruns with the same input and config, so a server that supports it does the work once. " +
 			"After a crash, GET, PUT and DELETE requests are sent again. POST and PATCH requests are sent again only if you set an Idempotency-Key.",
@@ -130,15 +131,36 @@ type input struct {
 	Body    json.RawMessage            `json:"body"`
 }
 
-// statuses is the value of expectStatus: one status or several.
-type statuses []component.Integer
+// statuses is the value of expectStatus: statuses, classes such as 2xx, or any.
+type statuses []string
 
 func (s *statuses) UnmarshalJSON(data []byte) error {
-	if bytes.HasPrefix(data, []byte("[")) {
-		return json.Unmarshal(data, (*[]component.Integer)(s))
+	var list []json.RawMessage
+	if !bytes.HasPrefix(data, []byte("[")) {
+		list = append(list, data)
+	} else if err := json.Unmarshal(data, &list); err != nil {
+		return err
 	}
-	*s = make(statuses, 1)
-	return json.Unmarshal(data, &(*s)[0])
+	*s = make(statuses, len(list))
+	for i, one := range list {
+		if json.Unmarshal(one, &(*s)[i]) == nil {
+			continue
+		}
+		var number component.Integer
+		if err := json.Unmarshal(one, &number); err != nil {
+			return err
+		}
+		(*s)[i] = strconv.FormatInt(int64(number), 10)
+	}
+	return nil
+}
+
+// allows reports whether a status is a value. By default, statuses below 400 are.
+func (s statuses) allows(status int) bool {
+	text := strconv.Itoa(status)
+	return len(s) == 0 && status < http.StatusBadRequest || slices.ContainsFunc(s, func(one string) bool {
+		return one == "any" || one == text || len(text) == 3 && one == text[:1]+"xx"
+	})
 }
 
 func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Result, error) {
@@ -206,14 +228,11 @@ func final(err error, condition bool) error {
 
 // checkStatus returns an error if the status is a failure.
 func checkStatus(host string, answer upstream.Answer, expected statuses) error {
-	if len(expected) == 0 {
-		if upstream.Temporary(answer.Status) {
-			return upstream.Refused(host, answer, "")
-		}
+	switch {
+	case expected.allows(answer.Status):
 		return nil
-	}
-	if slices.Contains(expected, component.Integer(answer.Status)) {
-		return nil
+	case len(expected) == 0:
+		return upstream.Refused(host, answer, "")
 	}
 	return upstream.Refused(host, answer, "not in expectStatus")
 }

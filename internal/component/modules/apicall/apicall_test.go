@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -158,6 +159,15 @@ func TestBodyIsDecodedByContentType(t *testing.T) {
 	}
 }
 
+// Decoding must not write into the bytes that it gets: they are the call's.
+func TestExpectStatusIsDecodedWithoutChangingTheConfig(t *testing.T) {
+	const written = `{"expectStatus":["2xx",404]}`
+	raw := json.RawMessage(written)
+	if c, err := component.Decode[config](raw); err != nil || !slices.Equal(c.ExpectStatus, statuses{"2xx", "404"}) || string(raw) != written {
+		t.Errorf("%v, %v; the config is now %s", c.ExpectStatus, err, raw)
+	}
+}
+
 func TestStatusIsSuccessOrFailure(t *testing.T) {
 	status := 200
 	bench, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -173,10 +183,11 @@ func TestStatusIsSuccessOrFailure(t *testing.T) {
 		fails     bool
 		retryable bool
 	}{
-		{200, nil, false, false}, {204, nil, false, false}, {304, nil, false, false}, {400, nil, false, false}, {404, nil, false, false}, {410, nil, false, false},
+		{200, nil, false, false}, {204, nil, false, false}, {304, nil, false, false}, {400, nil, true, false}, {401, nil, true, false}, {404, nil, true, false}, {410, nil, true, false}, {600, nil, true, false},
 		{408, nil, true, true}, {425, nil, true, true}, {429, nil, true, true}, {500, nil, true, true}, {503, nil, true, true}, {599, nil, true, true},
 		{200, 200, false, false}, {201, 200, true, false}, {404, []any{200, 404}, false, false}, {404, 200, true, false}, {503, 503, false, false}, {500, 503, true, true}, {429, []any{200}, true, true},
-		{200, 200.0, false, false},
+		{200, 200.0, false, false}, {404, []any{"2xx", 404}, false, false}, {201, []any{"2xx", 404}, false, false}, {302, "2xx", true, false}, {418, "4xx", false, false}, {429, "4xx", false, false},
+		{503, []any{"2xx", "4xx"}, true, true}, {500, "any", false, false}, {404, "404", false, false}, {200, "404", true, false},
 	} {
 		status = c.status
 		config := object{"apiUrl": address, "method": "GET"}

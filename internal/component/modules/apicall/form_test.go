@@ -21,7 +21,7 @@ func answered(t *testing.T, answer func(http.ResponseWriter)) (call func(method 
 		answer(w)
 	})
 	return func(method string, mapping object) (object, *component.Error, int) {
-		config := object{"apiUrl": address, "method": method}
+		config := object{"apiUrl": address, "method": method, "expectStatus": []any{"2xx", "3xx", "4xx"}}
 		if mapping != nil {
 			config["outputMapping"] = mapping
 		}

@@ -70,7 +70,7 @@ func TestAnAnswerBeforeTheEndOfTheRequestIsAnAnswer(t *testing.T) {
 	} {
 		for range waittest.Size(3, 100) {
 			peer := egresstest.Hasty(t, text)
-			output, failed := run(t, bench, object{"body": large}, object{"apiUrl": peer.URL, "method": "POST"})
+			output, failed := run(t, bench, object{"body": large}, object{"apiUrl": peer.URL, "method": "POST", "expectStatus": 413})
 			if peer.Asked["POST"].Load() != 1 || failed == nil && output["status"] != 413.0 || failed != nil && (name == "complete" || failed.Retryable) {
 				t.Fatalf("%s: %.100v, %v %s", name, output, failed, details(failed))
 			}

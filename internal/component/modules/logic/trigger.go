@@ -87,10 +87,11 @@ var onWebhook = &module{
 				"verifyToken": {"type": "string", "maxLength": 256, "pattern": "^[^\\x00-\\x1f\\x7f]*$", "x-secret": true, "description": "The token with which the sender verifies the address by a GET request."}
 			}, "examples": [{"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}]}
 		}, "examples": [{"verification": {"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}}]`,
-		`"description": "The request.", "required": ["headers", "body"], "properties": {
+		`"description": "The request.", "required": ["headers", "query", "body"], "properties": {
 			"headers": {"type": "object", "additionalProperties": {"type": "string"}, "title": "Headers", "description": "The headers, by lower-case name.", "examples": [{"content-type": "application/json"}]},
-			"body": {"title": "Body", "description": "The body: the JSON value if the content type is JSON, otherwise text.", "examples": [{"action": "opened"}]},
-			"replaced": {"type": "array", "items": {"type": "string"}, "title": "Replaced", "description": "JSON pointers to the parts of body that could not be stored as sent, and were replaced. Absent if body is unchanged.", "examples": [["/body/text"]]}
+			"query": {"type": "object", "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}, "title": "Query", "description": "The query parameters of the address: a string for each name, and a list for a repeated name. No signature covers them.", "examples": [{"shop": "berlin"}]},
+			"body": {"title": "Body", "description": "The body: the JSON value of JSON, an object of the fields of a form, otherwise text.", "examples": [{"action": "opened"}]},
+			"replaced": {"type": "array", "items": {"type": "string"}, "title": "Replaced", "description": "JSON pointers to the parts of body and query that could not be stored as sent, and were replaced. Absent if nothing was replaced.", "examples": [["/body/text"]]}
 		}`),
 	check: checkVerification,
 }

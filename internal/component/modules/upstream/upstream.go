@@ -103,7 +103,7 @@ func Temporary(status int) bool {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
-	return status >= 500
+	return status >= 500 && status <= 599
 }
 
 // Refused returns the error for a response with a failure status. The note is an optional
