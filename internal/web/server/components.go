@@ -25,7 +25,7 @@ const defaultLimit = 20
 func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
 	params, err := s.submitParams(ctx, request.Body)
 	if err != nil {
-		return nil, mismatchFirst(ctx, s.Executions.CheckRepeat, callOf(ctx), err)
+		return nil, mismatchFirst(ctx, s.Executions.CheckRepeat, callOf(ctx), contract.Together(err, s.Executions.Check(params)))
 	}
 	var stopWaiting func()
 	params.WaitFor, stopWaiting = s.mayWait(ctx, params.WorkspaceID, params.WaitFor)
@@ -39,7 +39,7 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 }
 
 // submitParams returns the parameters of Submit for a request body. It returns INVALID_INPUT if
-// the credit limit or the callback's URL, headers or secret is invalid.
+// the form of the body, the credit limit or the callback's URL, headers or secret is invalid.
 func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentRequest) (execution.SubmitParams, error) {
 	call := callOf(ctx)
 	params := execution.SubmitParams{
@@ -57,10 +57,13 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
 	}
 	var faults error
+	if form := fault.Malformed(call.faults); form != nil {
+		faults = form
+	}
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())
 		if err != nil {
-			faults = fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
+			faults = contract.Together(faults, fault.InvalidAt("/maxCredits", "must have at most 6 decimals"))
 		}
 		params.MaxCredits = &most
 	}
