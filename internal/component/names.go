@@ -1,8 +1,12 @@
 package component
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/weft-automation/weft/internal/kit/spelling"
 )
 
 // The modules of control flow that other packages name. The engine of runs executes these itself.
@@ -52,6 +56,52 @@ func (r *Registry) ours(module string) string {
 		if _, has := r.entries[ours]; has && (slices.Contains(theirs, name) || strings.ReplaceAll(ours, "_", "") == name) {
 			return ours
 		}
+	}
+	return ""
+}
+
+// foreignFields are what other tools call fields of components, in small letters and without - and _, by
+// our field.
+var foreignFields = map[string][]string{
+	"apiUrl":        {"url", "uri", "endpoint", "address", "href"},
+	"method":        {"verb", "httpmethod"},
+	"query":         {"params", "queryparams", "querystring", "queryparameters", "qs"},
+	"body":          {"data", "json", "payload", "requestbody"},
+	"headers":       {"header", "httpheaders"},
+	"expectStatus":  {"status", "statuscode", "validstatus", "expectedstatus"},
+	"timeoutMs":     {"timeout", "timeoutseconds"},
+	"durationMs":    {"duration", "seconds", "delay", "ms", "amount", "wait"},
+	"timestamp":     {"until", "time", "date", "datetime"},
+	"expression":    {"condition", "code", "script", "formula", "if", "expr"},
+	"cases":         {"rules", "choices", "conditions", "switch"},
+	"items":         {"list", "array", "itemspath", "collection", "in"},
+	"concurrency":   {"maxconcurrency", "batchsize", "parallelism", "maxparallel"},
+	"onItemFailure": {"onerror", "continueonerror", "continueonfail"},
+	"cron":          {"schedule", "expression", "cronexpression"},
+	"timeZone":      {"tz", "zone", "timezone"},
+	"workflowId":    {"workflow", "id"},
+	"inputSchema":   {"schema", "inputs", "parameters"},
+	"message":       {"error", "reason", "text"},
+}
+
+// advice returns what to write instead of a field that the shape of a part doesn't declare, or "".
+func (s shape) advice(name, part, otherPart string, other shape) string {
+	if other.known[name] {
+		return fmt.Sprintf("; %s belongs into %s", name, otherPart)
+	}
+	word := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
+	for _, place := range []struct {
+		name  string
+		shape shape
+	}{{part, s}, {otherPart, other}} {
+		for _, ours := range slices.Sorted(maps.Keys(place.shape.known)) {
+			if slices.Contains(foreignFields[ours], word) || strings.ToLower(ours) == word {
+				return fmt.Sprintf("; write %s.%s", place.name, ours)
+			}
+		}
+	}
+	if near := spelling.Nearest(name, slices.Sorted(maps.Keys(s.known))); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return ""
 }

@@ -195,6 +195,9 @@ func (c *checker) member(node *ast.MemberNode, s surroundings) {
 	if node.Optional {
 		c.allowAbsent(node.Node)
 	}
+	if name, ok := node.Property.(*ast.StringNode); ok && name.Value == "length" {
+		c.program.length = true
+	}
 	c.walk(node.Node, s)
 	c.walk(node.Property, s.maybe()) // the chain can stop earlier
 }
@@ -279,3 +282,6 @@ func (p *Program) Names() (needed, others []string) {
 	}
 	return needed, others
 }
+
+// ReadsLength reports whether the expression reads a field named length. Paths don't count.
+func (p *Program) ReadsLength() bool { return p.length }

@@ -14,6 +14,8 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/parser/lexer"
+
+	"github.com/weft-automation/weft/internal/kit/reference"
 )
 
 // Code is the stable name of a kind of error.
@@ -204,6 +206,21 @@ var foreignFunctions = map[string]string{
 	"isinstance": "type(value)", "sorted": "sort(list)", "reversed": "reverse(list)", "range": "1..10", "dict": "{name: value}", "list": "[value]", "Date": "date(text)",
 	"tojson": "toJSON(value)", "default": "value ?? other", "defined": "value != nil",
 }
+
+// foreignNames are names of other languages, and what this one has instead.
+var foreignNames = map[string]string{
+	"null": "nil", "NULL": "nil", "Null": "nil", "None": "nil", "none": "nil", "undefined": "nil",
+	"True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
+	"secrets": "env", "vars": "env", "process": "env",
+}
+
+// Foreign returns what to write instead of a name of another language, or "" if the name is not known
+// to be one.
+func Foreign(name string) (instead string) { return foreignNames[name] }
+
+// IsWord reports whether a name is an operator or a literal of the language, so that no expression can
+// read an input with this name.
+func IsWord(name string) bool { return reference.IsReserved(name) }
 
 // literals matches strings and comments, in which nothing is foreign.
 var literals = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|/\\*(?s:.*?)\\*/|//.*")
