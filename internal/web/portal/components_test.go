@@ -102,7 +102,7 @@ func TestEveryModuleHasPageWithAllFields(t *testing.T) {
 	}
 }
 
-// upTo returns a text up to a mark.
+// upTo returns the part of a string before a mark.
 func upTo(text, mark string) string {
 	text, _, _ = strings.Cut(text, mark)
 	return text
