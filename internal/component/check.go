@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/weft-automation/weft/internal/kit/envref"
@@ -111,6 +112,9 @@ func (s shape) show(root any) func(at []string, value any) string {
 // references aren't evaluated.
 const notHere = "; references in double braces are evaluated only in the literals of a workflow, not in single calls or in values"
 
+// booleans are words for boolean values in other languages. In a YAML file they are strings.
+var booleans = map[string]bool{"yes": true, "no": false, "on": true, "off": false, "y": true, "n": false, "true": true, "false": false}
+
 // detail returns a violation as a fault with a pointer below the given pointer. It returns false if
 // the violation is excused. The pointer shows no secret.
 func (s shape) detail(pointer string, root any, v jsonschema.Violation) (fault.Detail, bool) {
@@ -124,6 +128,9 @@ func (s shape) detail(pointer string, root any, v jsonschema.Violation) (fault.D
 	}
 	if namesVariable && !byName {
 		v.Message += notHere
+	}
+	if meant, ok := booleans[strings.ToLower(text)]; ok && v.Allowed.IsBoolean() && !isSecret(s.secrets, v.At) {
+		v.Message += fmt.Sprintf("; write %t without quotes", meant)
 	}
 	at := make([]string, len(v.At))
 	for i, name := range v.At {

@@ -18,6 +18,7 @@ type Flow struct {
 	Fails     bool                                  // never completes: the run continues only if the failure is ignored
 	Inline    bool                                  // executed by the engine, in a single attempt
 	Lasts     bool                                  // only if Inline: can take long, limited by timeoutMs
+	Responds  bool                                  // sets the output of the run
 
 	// Gives describes the output more precisely than the output schema does, from the literal values
 	// of input and config: for example, the fields that the config names. bound lists the inputs that

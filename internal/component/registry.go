@@ -193,17 +193,19 @@ func (r *Registry) UnknownFields(pointer, module string, input, config json.RawM
 	if !ok {
 		return nil
 	}
-	return append(entry.input.unknown(pointer+"/input", input), entry.config.unknown(pointer+"/config", config)...)
+	return append(entry.input.unknown(pointer, "input", input, "config", entry.config), entry.config.unknown(pointer, "config", config, "input", entry.input)...)
 }
 
-func (s shape) unknown(pointer string, data json.RawMessage) (details []fault.Detail) {
+// unknown returns a fault for each field of a part of a component, its input or config, that the shape
+// doesn't declare. other is the component's other part, to which the field may belong.
+func (s shape) unknown(pointer, part string, data json.RawMessage, otherPart string, other shape) (details []fault.Detail) {
 	var members map[string]json.RawMessage
 	if s.known == nil || json.Unmarshal(data, &members) != nil {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !s.known[name] {
-			details = append(details, fault.NewDetail(fault.Pointer(pointer, name), "is not a known field"))
+			details = append(details, fault.NewDetail(fault.Pointer(pointer+"/"+part, name), "is not a known field"+s.advice(name, part, otherPart, other)))
 		}
 	}
 	return details
@@ -277,7 +279,9 @@ func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape
 // or how to list the modules.
 func (r *Registry) Unknown(module string) string {
 	hint := "GET /v1/sdk/components lists the modules"
-	if suggestion := r.nearest(module); suggestion != "" {
+	if ours := r.ours(module); ours != "" {
+		hint = "write " + ours
+	} else if suggestion := r.nearest(module); suggestion != "" {
 		hint = "did you mean " + suggestion + "?"
 	}
 	return fmt.Sprintf("unknown module %s; %s", quote(module), hint)

@@ -187,16 +187,21 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 	return err
 }
 
+// Check returns INVALID_INPUT with all faults of the module, its input and its config.
+func (s *Service) Check(p SubmitParams) error {
+	err := s.Modules.CheckMode(p.Module, component.ModeComponent)
+	if err == nil {
+		err = s.Modules.Check(p.Module, p.Input, p.Config)
+	}
+	if p.Strict {
+		err = strictly(err, s.Modules.UnknownFields("", p.Module, p.Input, p.Config))
+	}
+	return err
+}
+
 // prepare checks the call and its price, seals the callback's secrets, and returns the component.
 func (s *Service) prepare(a *submission) (*component.Entry, error) {
-	err := s.Modules.CheckMode(a.Module, component.ModeComponent)
-	if err == nil {
-		err = s.Modules.Check(a.Module, a.Input, a.Config)
-	}
-	if a.Strict {
-		err = strictly(err, s.Modules.UnknownFields("", a.Module, a.Input, a.Config))
-	}
-	if err != nil {
+	if err := s.Check(a.SubmitParams); err != nil {
 		return nil, err
 	}
 	entry, _ := s.Modules.Lookup(a.Module)
@@ -210,6 +215,7 @@ func (s *Service) prepare(a *submission) (*component.Entry, error) {
 	if a.Callback == nil {
 		return entry, nil
 	}
+	var err error
 	a.callbackSealed, a.callbackHeaders, err = a.Callback.Stored(s.Keyring, a.WorkspaceID, a.id)
 	return entry, err
 }

@@ -66,14 +66,16 @@ func (draft Draft) parse() (definition, error) {
 }
 
 // checkDraft is check for a draft. If the draft is strict, checkDraft also rejects unknown fields
-// (decisions 1.1). In that case it returns INVALID_INPUT with status 400 instead of 422, with all
-// errors of the definition.
+// (decisions 1.1). For these and for faults in the form of the request, it returns INVALID_INPUT with
+// status 400 instead of 422, with all errors of the definition.
 func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	d, err := draft.parse()
-	if err != nil {
+	if form := fault.Malformed(draft.Form); err != nil && form != nil {
+		return stored{}, form
+	} else if err != nil {
 		return stored{}, err
 	}
-	unknown := draft.Unknown
+	unknown := slices.Clip(draft.Form)
 	for i, c := range d.Components {
 		if draft.Strict {
 			unknown = append(unknown, s.modules.UnknownFields(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)
@@ -84,7 +86,7 @@ func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 		return stored{}, err
 	} else if malformed := fault.Malformed(unknown); malformed != nil {
 		if ok {
-			malformed = fault.Malformed(append(unknown, failure.Details...))
+			malformed = fault.Malformed(fault.Beyond(unknown, failure.Details))
 		}
 		return stored{}, malformed
 	}
@@ -325,7 +327,7 @@ func (l library) Module(name string) (graph.Module, bool) {
 	inputs, configs := entry.URLPaths()
 	return graph.Module{
 		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Trigger: flow.Trigger, Fails: flow.Fails,
-		Inline: flow.Inline, Lasts: flow.Lasts,
+		Inline: flow.Inline, Lasts: flow.Lasts, Responds: flow.Responds,
 		Input: entry.Input, Config: entry.Config, Output: entry.Output,
 		InputAddresses: inputs, ConfigAddresses: configs,
 		Gives: flow.Gives,

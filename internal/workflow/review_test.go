@@ -97,7 +97,7 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 		"a timeout of a wait until a time":     {components: `{"id":"a","module":"WAIT_UNTIL","timeoutMs":5,"config":{"timestamp":"2026-12-24T18:00:00Z"}}`, faults: []string{"INVALID_SETTING /components/0/timeoutMs"}},
 		"a timeout of a delay":                 {components: `{"id":"a","module":"DELAY","timeoutMs":5,"config":{"durationMs":1}}`},
 		"a timeout and attempts of a call":     {components: strings.Replace(call, `"module"`, `"attempts":3,"timeoutMs":5,"module"`, 1)},
-		"a timeout of a loop":                  {components: `{"id":"a","module":"FOR_EACH","timeoutMs":5,"input":{"items":[]}}` + end, edges: []string{"a each end"}},
+		"a timeout of a loop":                  {components: `{"id":"a","module":"FOR_EACH","timeoutMs":5,"input":{"items":[]}}` + end, edges: []string{"a each end"}, warnings: []string{"RESPOND_IN_LOOP /components/1"}},
 		"a timeout of a run of a workflow":     {components: `{"id":"a","module":"RUN_WORKFLOW","timeoutMs":5,"config":{"workflowId":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"}}`, warnings: []string{"WORKFLOW_NOT_FOUND /components/0/config/workflowId"}},
 		"a timeout of a wait":                  {components: `{"id":"a","module":"WAIT_FOR_SIGNAL","timeoutMs":5,"config":{"name":"n","timeoutMs":9}}` + end, edges: []string{"a timeout end"}},
 		"a wait without an edge for its end":   {components: logic("WAIT_FOR_SIGNAL", `{"name":"n","timeoutMs":9}`) + end, edges: []string{"a next end"}, warnings: []string{"TIMEOUT_UNHANDLED /components/0"}},
@@ -117,6 +117,17 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 		"a name that a variable completes":    {components: logic("TRANSFORM", `{"expression":"rate_{{env.NAME}}"}`), warnings: []string{"VARIABLE_NOT_FOUND /components/0/config/expression"}},
 		"a variable instead of an operator":   {components: logic("TRANSFORM", `{"expression":"1 {{env.NAME}} 2"}`), warnings: []string{"EXPRESSION_INVALID /components/0/config/expression", "VARIABLE_NOT_FOUND /components/0/config/expression"}},
 		"a variable with the expression":      {components: logic("TRANSFORM", `{"expression":"{{env.NAME}}"}`), warnings: []string{"VARIABLE_NOT_FOUND /components/0/config/expression"}},
+
+		"a null of another language":            {components: logic("TRANSFORM", `{"expression":"null == 1"}`), faults: []string{"INVALID_INPUT /components/0/config/expression"}},
+		"an input with the name of a word":      {components: `{"id":"a","module":"TRANSFORM","input":{"nil":1,"true":2,"x":3},"config":{"expression":"x"}}`, warnings: []string{"INPUT_UNREADABLE /components/0/input/nil", "INPUT_UNREADABLE /components/0/input/true"}},
+		"the length of an input":                {components: `{"id":"a","module":"TRANSFORM","input":{"l":[1]},"config":{"expression":"l.length"}}`, warnings: []string{"LENGTH_IS_FIELD /components/0/config/expression"}},
+		"the length of an output":               {components: start + `,{"id":"end","module":"RESPOND","input":{"n":"{{ start.items.length }}","m":"{{ first(start.items).length }}"}}`, edges: []string{"start next end"}, warnings: []string{"LENGTH_IS_FIELD /components/1/input/m", "LENGTH_IS_FIELD /components/1/input/n"}},
+		"the length of a string field":          {components: typed + `,{"id":"end","module":"RESPOND","input":{"n":"{{ start.triggeredAt.length }}"}}`, edges: []string{"start next end"}, faults: []string{"UNKNOWN_OUTPUT /components/1/input/n"}},
+		"a statement of a template":             {components: `{"id":"a","module":"RESPOND","input":{"t":"{% if x %}a{% endif %}"}}`, warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a reference that is not closed":        {components: `{"id":"a","module":"RESPOND","input":{"t":"{{ start.x }"}}`, faults: []string{"INVALID_REFERENCE /components/0/input/t"}},
+		"a response in a loop":                  {components: `{"id":"a","module":"FOR_EACH","input":{"items":[1]}},{"id":"end","module":"RESPOND"}`, edges: []string{"a each end"}, warnings: []string{"RESPOND_IN_LOOP /components/1"}},
+		"a response after a loop":               {components: `{"id":"a","module":"FOR_EACH","input":{"items":[1]}},{"id":"b","module":"ARRAY_BUILDER"},{"id":"end","module":"RESPOND"}`, edges: []string{"a each b", "a done end"}},
+		"an index in brackets, in a connection": {components: start + end, edges: []string{"start next end"}, connections: []string{"start.items[0].id end.x[0]"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output", "UNKNOWN_INPUT /dataConnections/0/to/input"}},
 
 		"an input that an output hides": {components: strings.Replace(start, "}", `,"config":{"inputSchema":{"type":"object","properties":{"input":{},"triggeredAt":{},"amount":{}}}}}`, 1) + end, edges: []string{"start next end"}, warnings: []string{"INPUT_SHADOWED /components/0/config/inputSchema/properties/input", "INPUT_SHADOWED /components/0/config/inputSchema/properties/triggeredAt"}},
 

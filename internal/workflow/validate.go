@@ -27,10 +27,11 @@ type Checked struct {
 	Warnings []api.WorkflowWarning
 }
 
-// Validate checks a draft as Create does, and saves nothing.
+// Validate checks a draft as Create does, and saves nothing. It returns INVALID_INPUT (400) with all
+// faults if the form of the request has some.
 func (s *Service) Validate(ctx context.Context, workspaceID uuid.UUID, draft Draft) (Checked, error) {
 	saved, err := s.checkDraft(draft, nil)
-	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.InvalidInput {
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.InvalidInput && len(draft.Form) == 0 {
 		details := failure.Details
 		if len(details) == 0 {
 			details = []fault.Detail{{Code: string(failure.Code), Message: failure.Message}}

@@ -50,7 +50,7 @@ type Draft struct {
 	Components, SequenceEdges, DataConnections json.RawMessage
 	Triggers                                   json.RawMessage
 	Strict                                     bool           // reject fields of a component's input and config that its module does not define
-	Unknown                                    []fault.Detail // fields that the contract does not define, reported with the other errors
+	Form                                       []fault.Detail // faults in the form of the request, reported with the other errors
 }
 
 // CreateParams are the parameters of Create.

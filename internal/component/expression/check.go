@@ -116,11 +116,7 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 	case *ast.BuiltinNode:
 		c.call(node, node.Name, node.Arguments, s)
 	case *ast.CallNode:
-		callee, ok := node.Callee.(*ast.IdentifierNode)
-		if !ok {
-			c.refuse(node, Syntax, "values have no methods: expected a function, such as len(value)")
-		}
-		c.call(node, callee.Value, node.Arguments, s)
+		c.call(node, c.callee(node), node.Arguments, s)
 	case *ast.BytesNode:
 		c.refuse(node, Syntax, "bytes cannot be encoded as JSON: expected a string")
 	default:
@@ -199,6 +195,9 @@ func (c *checker) member(node *ast.MemberNode, s surroundings) {
 	if node.Optional {
 		c.allowAbsent(node.Node)
 	}
+	if name, ok := node.Property.(*ast.StringNode); ok && name.Value == "length" {
+		c.program.length = true
+	}
 	c.walk(node.Node, s)
 	c.walk(node.Property, s.maybe()) // the chain can stop earlier
 }
@@ -221,6 +220,8 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 	switch {
 	case unsupported[name] != "":
 		c.refuse(node, UnknownName, "%s() is not a function of the language: %s", name, unsupported[name])
+	case !plain && !over && foreignFunctions[name] != "":
+		c.refuse(node, UnknownName, "unknown function %s: write %s", name, foreignFunctions[name])
 	case !plain && !over:
 		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(FunctionNames(), ", "))
 	case plain && (len(arguments) < f.least || len(arguments) > f.most):
@@ -233,6 +234,22 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 		}
 		c.walk(argument, inner)
 	}
+}
+
+// callee returns the name of a function that is not built in.
+func (c *checker) callee(node *ast.CallNode) string {
+	callee, ok := node.Callee.(*ast.IdentifierNode)
+	if ok {
+		return callee.Value
+	}
+	instead := "len(value)"
+	if member, is := node.Callee.(*ast.MemberNode); is {
+		if name, is := member.Property.(*ast.StringNode); is && foreignMembers[name.Value] != "" {
+			instead = foreignMembers[name.Value]
+		}
+	}
+	c.refuse(node, Syntax, "values have no methods: expected a function or an operator, such as %s", instead)
+	return ""
 }
 
 func arity(least, most int) string {
@@ -265,3 +282,6 @@ func (p *Program) Names() (needed, others []string) {
 	}
 	return needed, others
 }
+
+// ReadsLength reports whether the expression reads a field named length. Paths don't count.
+func (p *Program) ReadsLength() bool { return p.length }

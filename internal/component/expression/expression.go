@@ -54,6 +54,7 @@ type Program struct {
 	references map[string]string // variables by the word that stands for a reference in names and strings
 	mark       string            // a letter that only those words contain; empty without references
 	paths      map[string]path   // by the word that stands for the path
+	length     bool              // reads a field named length
 }
 
 // path is a path in the expression.

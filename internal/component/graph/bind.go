@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/weft-automation/weft/internal/component/template"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
@@ -174,4 +176,64 @@ func (l *inserter) insert(container any, segments []string, value any) (any, err
 		return at, err
 	}
 	return container, fmt.Errorf("the value is %s, which has no field %s", jsonschema.TypeOf(container), quote(segments[0]))
+}
+
+// FillError is the error for a string that cannot be filled. Code is one of package template.
+type FillError struct{ Pointer, Code, Message string }
+
+func (e *FillError) Error() string { return e.Pointer + ": " + e.Message }
+
+// Fill returns a component with the references in its input and config replaced by their values. plain
+// returns what all other strings are replaced with. Fill returns a *FillError if a value is missing or
+// does not fit.
+func (p *Plan) Fill(c Component, values *template.Values, plain func(pointer, text string) (string, error)) (Component, error) {
+	n := p.node(c.ID)
+	origins, err := allowedOrigins(c.Config, plain)
+	if err != nil {
+		return c, err
+	}
+	for _, part := range []struct {
+		pointer string
+		data    *json.RawMessage
+	}{{"/input", &c.Input}, {"/config", &c.Config}} {
+		*part.data, err = template.Walk(part.pointer, *part.data, func(pointer, written string) (value any, keep bool, err error) {
+			t, refers := n.texts[pointer]
+			switch {
+			case !refers:
+				value, err = plain(pointer, written)
+				return value, true, err
+			case t.address:
+				value, keep, err = template.Address{Text: t.Text}.Fill(values, origins, t.free)
+			default:
+				value, keep, err = t.Fill(values)
+			}
+			if keep {
+				values.Results = append(values.Results, value)
+			}
+			if failed, ok := errors.AsType[*template.Error](err); ok {
+				err = &FillError{pointer, failed.Code, failed.Message}
+			}
+			return value, keep, err
+		})
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// allowedOrigins returns the origins that a config allows for a whole address from a reference.
+func allowedOrigins(config json.RawMessage, plain func(pointer, text string) (string, error)) (origins []string, err error) {
+	var c struct{ AllowedOrigins []string }
+	if json.Unmarshal(config, &c) != nil {
+		return nil, nil // reported by the check of the schema
+	}
+	for i, written := range c.AllowedOrigins {
+		origin, err := plain("/config/allowedOrigins/"+strconv.Itoa(i), written)
+		if err != nil {
+			return nil, err
+		}
+		origins = append(origins, origin)
+	}
+	return origins, nil
 }

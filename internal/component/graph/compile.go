@@ -189,7 +189,7 @@ func (c *compiler) components() {
 	}
 }
 
-// policy checks a retry policy. nil is no policy.
+// policy checks a retry policy, which may be nil.
 func (c *compiler) policy(pointer, owner string, policy json.RawMessage) {
 	if policy != nil {
 		_, details := retry.Parse(pointer+"/retry", policy)

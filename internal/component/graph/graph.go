@@ -112,6 +112,7 @@ type Module struct {
 	Fails     bool                                  // never completes
 	Inline    bool                                  // the engine runs it, in one attempt
 	Lasts     bool                                  // the module is Inline and takes time, which timeoutMs limits
+	Responds  bool                                  // sets the output of the run
 
 	Input, Config, Output json.RawMessage // JSON Schemas
 	// InputAddresses and ConfigAddresses are the places of the URLs to which calls go: JSON pointers in
@@ -194,4 +195,7 @@ const (
 	WarnShadowed   = "INPUT_SHADOWED"
 	WarnOutput     = "OUTPUT_NOT_DECLARED"
 	WarnSource     = "SOURCE_MAY_NOT_RUN"
+	WarnWord       = "INPUT_UNREADABLE"
+	WarnLength     = "LENGTH_IS_FIELD"
+	WarnRespond    = "RESPOND_IN_LOOP"
 )

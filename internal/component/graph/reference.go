@@ -2,7 +2,6 @@ package graph
 
 import (
 	"encoding/json"
-	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -103,6 +102,9 @@ func (c *compiler) reference(at int, pointer, written string, schema *jsonschema
 	inConfig := strings.HasPrefix(pointer, "/config/")
 	kind := literalKind(schema, tokens)
 	place := "/components/" + strconv.Itoa(at) + pointer
+	if kind == "" {
+		c.statements(n, place, written)
+	}
 	switch {
 	case kind == expressionField:
 		c.expression(at, place, written)
@@ -122,11 +124,7 @@ func (c *compiler) reference(at int, pointer, written string, schema *jsonschema
 			}
 		}
 		n.texts[pointer] = t
-		if strings.TrimSpace(written) != written && compiled.Whole() == nil {
-			if _, alone := reference.Whole(strings.TrimSpace(written)); alone {
-				c.warn(place, WarnText, "component %s: spaces or line ends around the reference make its value a string; remove them to keep its type", quote(n.component.ID))
-			}
-		}
+		c.suspicious(n, place, written, compiled)
 		c.unknown(at, place, compiled.Unknown())
 		whole := compiled.Whole()
 		for _, path := range compiled.Paths() {
@@ -200,6 +198,10 @@ func (c *compiler) provided(of Component) map[string]bool {
 // unknown reports names that are neither components nor names of the language.
 func (c *compiler) unknown(at int, place string, names []string) {
 	for _, name := range names {
+		if instead := expression.Foreign(name); instead != "" {
+			c.fault(place, CodeInvalidReference, "component %s: write %s instead of %s", quote(c.nodes[at].component.ID), instead, quote(name))
+			continue
+		}
 		ids := make([]string, 0, len(c.nodes))
 		for _, n := range c.nodes {
 			ids = append(ids, n.component.ID)
@@ -280,6 +282,9 @@ func (c *compiler) connectPath(u use) {
 		if strings.Contains(path, "-") {
 			reason += "; to subtract, write spaces on both sides of the minus sign"
 		}
+		if u.Segments[len(u.Segments)-1] == length {
+			reason += "; " + LengthHint
+		}
 		c.fault(u.pointer, CodeUnknownOutput, "%s", reason)
 		return
 	case failure && inside:
@@ -288,6 +293,9 @@ func (c *compiler) connectPath(u use) {
 	case first == second && second == u.node:
 		c.fault(u.pointer, CodeCycle, "the FOR_EACH %s refers to %s, which is in its own body", quote(receiver.component.ID), quote(u.Root))
 		return
+	}
+	if value == nil && u.Segments[len(u.Segments)-1] == length {
+		c.warn(u.pointer, WarnLength, "component %s: %s", quote(receiver.component.ID), LengthHint)
 	}
 	if first != second {
 		about := quote(receiver.component.ID) + " needs the value of " + quote(u.String())
@@ -333,64 +341,4 @@ func (p *Plan) Known(id string) func(name string) bool {
 		_, known := p.index[name]
 		return (known || reference.IsName(name)) && !hidden[name]
 	}
-}
-
-// FillError is the error for a string that cannot be filled. Code is one of package template.
-type FillError struct{ Pointer, Code, Message string }
-
-func (e *FillError) Error() string { return e.Pointer + ": " + e.Message }
-
-// Fill returns a component with the references in its input and config replaced by their values. plain
-// returns what all other strings are replaced with. Fill returns a *FillError if a value is missing or
-// does not fit.
-func (p *Plan) Fill(c Component, values *template.Values, plain func(pointer, text string) (string, error)) (Component, error) {
-	n := p.node(c.ID)
-	origins, err := allowedOrigins(c.Config, plain)
-	if err != nil {
-		return c, err
-	}
-	for _, part := range []struct {
-		pointer string
-		data    *json.RawMessage
-	}{{"/input", &c.Input}, {"/config", &c.Config}} {
-		*part.data, err = template.Walk(part.pointer, *part.data, func(pointer, written string) (value any, keep bool, err error) {
-			t, refers := n.texts[pointer]
-			switch {
-			case !refers:
-				value, err = plain(pointer, written)
-				return value, true, err
-			case t.address:
-				value, keep, err = template.Address{Text: t.Text}.Fill(values, origins, t.free)
-			default:
-				value, keep, err = t.Fill(values)
-			}
-			if keep {
-				values.Results = append(values.Results, value)
-			}
-			if failed, ok := errors.AsType[*template.Error](err); ok {
-				err = &FillError{pointer, failed.Code, failed.Message}
-			}
-			return value, keep, err
-		})
-		if err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-// allowedOrigins returns the origins that a config allows for a whole address from a reference.
-func allowedOrigins(config json.RawMessage, plain func(pointer, text string) (string, error)) (origins []string, err error) {
-	var c struct{ AllowedOrigins []string }
-	if json.Unmarshal(config, &c) != nil {
-		return nil, nil // reported by the check of the schema
-	}
-	for i, written := range c.AllowedOrigins {
-		origin, err := plain("/config/allowedOrigins/"+strconv.Itoa(i), written)
-		if err != nil {
-			return nil, err
-		}
-		origins = append(origins, origin)
-	}
-	return origins, nil
 }

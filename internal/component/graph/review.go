@@ -2,8 +2,13 @@ package graph
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/weft-automation/weft/internal/component/template"
+	"github.com/weft-automation/weft/internal/kit/reference"
 )
 
 // Review is Compile for a definition that is about to be saved. Its problems include problems of
@@ -30,6 +35,10 @@ func (c *compiler) review() {
 		n, pointer := &c.nodes[i], "/components/"+strconv.Itoa(i)
 		c.settings(pointer, n)
 		c.exits(pointer, n, read[i])
+		if n.module.Responds && len(n.around) > 0 {
+			c.warn(pointer, WarnRespond, "component %s: each item of the loop sets the output of the run, and the last one to finish wins; to respond with all items, move it behind the port done of %s",
+				quote(n.component.ID), quote(c.nodes[n.around[0]].component.ID))
+		}
 		if n.module.Review == nil || !isObject(n.component.Input) || !isObject(n.component.Config) {
 			continue
 		}
@@ -42,7 +51,10 @@ func (c *compiler) review() {
 		}
 	}
 	for i, connection := range c.definition.DataConnections {
-		c.resolves("/dataConnections/"+strconv.Itoa(i)+"/from/output", connection)
+		pointer := "/dataConnections/" + strconv.Itoa(i)
+		c.indexes(pointer+"/from/output", CodeUnknownOutput, connection.From.Output)
+		c.indexes(pointer+"/to/input", CodeUnknownInput, connection.To.Input)
+		c.resolves(pointer+"/from/output", connection)
 	}
 	c.branches()
 }
@@ -97,6 +109,17 @@ func (c *compiler) exits(pointer string, n *node, read bool) {
 	}
 }
 
+// brackets are indexes in the form of other languages.
+var brackets = regexp.MustCompile(`\[(\d*)\]`)
+
+// indexes reports a connection whose path has an index in brackets.
+func (c *compiler) indexes(pointer, code, path string) {
+	if brackets.MatchString(path) {
+		c.fault(pointer, code, "%s has brackets, which are a part of the name here; write %s, or a reference such as {{ id.items[0] }} in the input of the component",
+			quote(path), quote(strings.TrimSuffix(brackets.ReplaceAllString(path, ".$1"), ".")))
+	}
+}
+
 // resolves reports a connection from an output that never has a value.
 func (c *compiler) resolves(pointer string, connection Connection) {
 	from, known := c.index[connection.From.ComponentID]
@@ -119,5 +142,32 @@ func (c *compiler) resolves(pointer string, connection Connection) {
 				quote(n.component.ID), n.component.Module, quote(path), lacks(end, segments[:missing], "outputs"))
 			return
 		}
+	}
+}
+
+// LengthHint says how to count items and characters, for expressions that read a field named length.
+const LengthHint = ".length reads a field with this name; for the number of items or characters, write len(value)"
+
+const length = "length"
+
+// statement matches the beginning of a statement of Jinja and similar languages.
+var statement = regexp.MustCompile(`\{%-?\s*\w+`)
+
+// statements warns about a string with a statement of another template language.
+func (c *compiler) statements(n *node, place, written string) {
+	if statement.MatchString(written) {
+		c.warn(place, WarnText, "component %s: {%% … %%} is text here; write {{ condition ? value : other }}, or use the component IF", quote(n.component.ID))
+	}
+}
+
+// suspicious warns about the form of a string with references.
+func (c *compiler) suspicious(n *node, place, written string, compiled *template.Text) {
+	if strings.TrimSpace(written) != written && compiled.Whole() == nil {
+		if _, alone := reference.Whole(strings.TrimSpace(written)); alone {
+			c.warn(place, WarnText, "component %s: spaces or line ends around the reference make its value a string; remove them to keep its type", quote(n.component.ID))
+		}
+	}
+	if compiled.ReadsLength() {
+		c.warn(place, WarnLength, "component %s: %s", quote(n.component.ID), LengthHint)
 	}
 }

@@ -106,6 +106,11 @@ func (t *Text) Unknown() (names []string) {
 	return names
 }
 
+// ReadsLength reports whether the string reads a field named length. Paths don't count.
+func (t *Text) ReadsLength() bool {
+	return slices.ContainsFunc(t.parts, func(one part) bool { return one.program != nil && one.program.ReadsLength() })
+}
+
 // Values are the values that strings refer to, and what is left of the limits for all strings of a
 // component.
 type Values struct {

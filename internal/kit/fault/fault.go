@@ -8,6 +8,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -143,6 +144,20 @@ func Malformed(details []Detail) *Error {
 	}
 	message := AndMore(strings.TrimPrefix(details[0].Pointer+": ", ": ")+details[0].Message, len(details))
 	return &Error{Code: InvalidInput, Message: message, Details: details[:min(len(details), MaxDetails)]}
+}
+
+// Beyond appends to the faults those of more that are not at or below the pointer of one of them. Such
+// faults are consequences: a value that is missing is also unknown.
+func Beyond(faults, more []Detail) []Detail {
+	all := slices.Clip(faults)
+	for _, one := range more {
+		if !slices.ContainsFunc(faults, func(known Detail) bool {
+			return one.Pointer == known.Pointer || strings.HasPrefix(one.Pointer, known.Pointer+"/")
+		}) {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // AndMore appends the number of further faults to the message of the first one.

@@ -55,6 +55,9 @@ func (t TypeSet) String() string {
 // AllowsText reports whether the set has strings, or numbers, which can be written as strings.
 func (t TypeSet) AllowsText() bool { return t&(typeString|typeNumber) != 0 }
 
+// IsBoolean reports whether the set has only booleans.
+func (t TypeSet) IsBoolean() bool { return t == typeBoolean }
+
 // converts reports whether a value of one of the types can become a value of one of the others,
 // unchanged or by a lossless conversion (decisions 8.4).
 func (t TypeSet) converts(to TypeSet) bool {

@@ -30,6 +30,9 @@ func (p Path) String() string {
 // something of it is read.
 var reserved = []string{"and", "or", "not", "in", "matches", "contains", "startsWith", "endsWith", "let", "if", "else", "nil", "true", "false"}
 
+// IsReserved reports whether a name is an operator or a literal of the language.
+func IsReserved(name string) bool { return slices.Contains(reserved, name) }
+
 // Paths returns the paths in an expression, in order. known reports whether a name is the ID of a
 // component, or a name of the language that the expression may use. Paths returns a *Malformed if it
 // is unclear whether a minus sign is a part of a name.

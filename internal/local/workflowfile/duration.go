@@ -1,7 +1,6 @@
 package workflowfile
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -26,58 +25,50 @@ const ownDuration = "timeoutMs"
 var retryDurations = []string{"maxElapsedMs", "initialDelayMs", "maxDelayMs"}
 
 // expandDurations replaces the durations of a workflow by milliseconds.
-func expandDurations(root *yaml.Node) error {
-	if err := expandRetry(root, ""); err != nil {
-		return err
-	}
+func (r *reading) expandDurations(root *yaml.Node) {
+	r.expandRetry(root, "")
 	components := field(root, "components")
 	if components == nil || components.Kind != yaml.SequenceNode {
-		return nil
+		return
 	}
 	for _, one := range components.Content {
-		if err := expandDuration(one, ownDuration, "components."+word(one, "id")); err != nil {
-			return err
-		}
-		if err := expandRetry(one, "components."+word(one, "id")+"."); err != nil {
-			return err
-		}
+		where := "components." + word(one, "id")
+		r.expandDuration(one, ownDuration, where)
+		r.expandRetry(one, where+".")
 		for _, place := range durations[word(one, "module")] {
 			part, name, _ := strings.Cut(place, "/")
-			if err := expandDuration(field(one, part), name, fmt.Sprintf("components.%s.%s", word(one, "id"), part)); err != nil {
-				return err
-			}
+			r.expandDuration(field(one, part), name, where+"."+part)
 		}
 	}
-	return nil
 }
 
 // expandRetry replaces the durations of the retry policy of a workflow or a component.
-func expandRetry(owner *yaml.Node, where string) error {
+func (r *reading) expandRetry(owner *yaml.Node, where string) {
 	for _, name := range retryDurations {
-		if err := expandDuration(field(owner, "retry"), name, where+"retry"); err != nil {
-			return err
-		}
+		r.expandDuration(field(owner, "retry"), name, where+"retry")
 	}
-	return nil
 }
 
 // expandDuration replaces a duration in an object by the field in milliseconds.
-func expandDuration(object *yaml.Node, name, where string) error {
+func (r *reading) expandDuration(object *yaml.Node, name, where string) {
 	short := strings.TrimSuffix(name, "Ms")
 	value := field(object, short)
 	switch {
 	case value == nil:
-		return nil
+		return
 	case field(object, name) != nil:
-		return fmt.Errorf("line %d: %s: %s and %s are the same field: remove one of them", value.Line, where, short, name)
+		r.fault(value, where, "%s and %s are the same field: remove one of them", short, name)
+		remove(object, short)
+		return
 	}
 	milliseconds, err := calendar.ParseDuration(value.Value)
 	if err != nil || value.Tag != tagString {
-		return fmt.Errorf("line %d: %s.%s: %w; %s takes milliseconds", value.Line, where, short, calendar.ErrDuration, name)
+		r.fault(value, where+"."+short, "%s; %s takes milliseconds", calendar.ErrDuration, name)
+		remove(object, short)
+		return
 	}
 	value.Tag, value.Value = tagNumber, strconv.FormatInt(milliseconds, 10)
-	rename(object, short, name)
-	return nil
+	r.rename(object, short, name)
 }
 
 // shortenDurations replaces the milliseconds of a component by durations.

@@ -1,54 +1,49 @@
 package workflowfile
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	yaml "github.com/oasdiff/yaml3"
+
+	"github.com/weft-automation/weft/internal/kit/spelling"
 )
 
 // expander replaces the short form of a workflow with the API's form.
 type expander struct {
+	*reading
 	ids   []string
 	edges []*yaml.Node
 }
 
-// expand replaces the short form of a workflow with the API's form.
-func expand(root *yaml.Node) error {
-	e := &expander{}
-	var err error
-	if e.edges, err = listOf(root, "sequenceEdges"); err != nil {
-		return err
-	}
-	connections, err := listOf(root, "dataConnections")
-	if err != nil {
-		return err
-	}
+// expand replaces the short form of a workflow with the API's form. It reports whether the file has the
+// short form.
+func (r *reading) expand(root *yaml.Node) (short bool) {
+	e := &expander{reading: r}
+	e.edges = r.listOf(root, "sequenceEdges")
+	connections := r.listOf(root, "dataConnections")
 	components := field(root, "components")
-	if components != nil && components.Kind == yaml.MappingNode {
-		list, err := e.components(components)
-		if err != nil {
-			return err
-		}
-		set(root, "components", list)
+	if short = components != nil && components.Kind == yaml.MappingNode; short {
+		set(root, "components", e.components(components))
 	}
 	setList(root, "sequenceEdges", e.edges, "e")
 	setList(root, "dataConnections", connections, "d")
-	return nil
+	return short
 }
 
 // listOf returns the items of a list, or none if the file leaves it out.
-func listOf(root *yaml.Node, name string) ([]*yaml.Node, error) {
+func (r *reading) listOf(root *yaml.Node, name string) []*yaml.Node {
 	given := field(root, name)
 	switch {
 	case given == nil || given.Tag == tagNull:
-		return nil, nil
+		return nil
 	case given.Kind != yaml.SequenceNode:
-		return nil, fmt.Errorf("line %d: %s: must be a list", given.Line, name)
+		r.fault(given, name, "must be a list")
+		remove(root, name)
+		return nil
 	}
-	return given.Content, nil
+	return given.Content
 }
 
 // setList sets a list of edges or connections, and gives IDs to those without one: e1, e2 and so on.
@@ -80,7 +75,7 @@ func setID(object *yaml.Node, id string) {
 }
 
 // components returns the list of a map of components, and adds their edges.
-func (e *expander) components(byID *yaml.Node) (*yaml.Node, error) {
+func (e *expander) components(byID *yaml.Node) *yaml.Node {
 	entered := map[string]bool{}
 	for _, edge := range e.edges {
 		entered[word(edge, "to")] = true
@@ -92,29 +87,34 @@ func (e *expander) components(byID *yaml.Node) (*yaml.Node, error) {
 	for i, id := range e.ids {
 		key, one := byID.Content[2*i], byID.Content[2*i+1]
 		if one.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("line %d: components.%s: must be an object with a module", key.Line, id)
+			e.fault(key, "components."+id, "must be an object with a module, such as %s: {module: RESPOND}", id)
+			one = mapping(key.Line)
 		}
-		if field(one, "id") != nil {
-			return nil, fmt.Errorf("line %d: components.%s: remove id, because the key is the ID", key.Line, id)
+		if remove(one, "id") != nil {
+			e.fault(key, "components."+id, "remove id, because the key is the ID")
 		}
 		after := remove(one, "after")
 		switch {
 		case after != nil:
-			if err := e.after(id, after); err != nil {
-				return nil, err
-			}
+			e.after(id, after)
 		case i > 0 && !entered[id]:
-			e.edges = append(e.edges, mapping(key.Line, "from", e.ids[i-1], "to", id))
+			e.edge(mapping(key.Line, "from", e.ids[i-1], "to", id))
 		}
 		one.Line = key.Line
 		setID(one, id)
 		list.Content = append(list.Content, one)
 	}
-	return list, nil
+	return list
+}
+
+// edge adds an edge that the file does not list.
+func (e *expander) edge(edge *yaml.Node) {
+	e.written[edge] = "components." + word(edge, "to") + ".after"
+	e.edges = append(e.edges, edge)
 }
 
 // after adds the edges of `after`: COMPONENT, COMPONENT.PORT, or a list of these.
-func (e *expander) after(id string, after *yaml.Node) error {
+func (e *expander) after(id string, after *yaml.Node) {
 	all := []*yaml.Node{after}
 	if after.Kind == yaml.SequenceNode {
 		all = after.Content
@@ -122,16 +122,21 @@ func (e *expander) after(id string, after *yaml.Node) error {
 	for _, one := range all {
 		from, port, hasPort := strings.Cut(one.Value, ".")
 		if one.Tag != tagString && one.Tag != tagNumber || !e.known(from) || hasPort && port == "" {
-			return fmt.Errorf("line %d: components.%s.after: %q is not a component or COMPONENT.PORT. The components are %s",
-				one.Line, id, one.Value, strings.Join(e.ids, ", "))
+			hint := ""
+			if near := spelling.Nearest(from, e.ids); near != "" && !e.known(from) {
+				hint = "Did you mean " + near + "? "
+			}
+			e.fault(one, "components."+id+".after", "%q is not a component or COMPONENT.PORT. %sThe components are %s",
+				one.Value, hint, strings.Join(e.ids, ", "))
+			continue
 		}
 		edge := mapping(one.Line, "from", from, "to", id)
 		if hasPort {
 			set(edge, "port", text(port, one.Line))
 		}
-		e.edges = append(e.edges, edge)
+		edge.Column = one.Column
+		e.edge(edge)
 	}
-	return nil
 }
 
 func (e *expander) known(id string) bool { return slices.Contains(e.ids, id) }

@@ -25,62 +25,68 @@ const (
 // number matches the numbers of JSON.
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// parseYAML returns the tree of a YAML document.
-func parseYAML(text []byte) (*yaml.Node, error) {
+// parseYAML returns the tree of a YAML document, or nil if it cannot be read.
+func (r *reading) parseYAML(text []byte) *yaml.Node {
+	text = r.repair(text)
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, next yaml.Node
 	if err := decoder.Decode(&document); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the file is empty")
+			r.faults = append(r.faults, Fault{Message: "the file is empty"})
 		}
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil // repair has reported any other error
 	}
 	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the file has more than one YAML document")
+		r.faults = append(r.faults, Fault{Message: "the file has more than one YAML document: write each workflow into a file"})
 	}
 	root := document.Content[0]
-	return root, normalize(root)
+	r.normalize(root, "")
+	return root
 }
 
 // normalize checks that a YAML tree has only what JSON has, and sets the tags of its scalars.
-func normalize(node *yaml.Node) error {
+func (r *reading) normalize(node *yaml.Node, name string) {
 	switch node.Kind {
 	case yaml.MappingNode:
 		seen := map[string]bool{}
+		kept := make([]*yaml.Node, 0, len(node.Content))
 		for i := 0; i < len(node.Content); i += 2 {
 			key := node.Content[i]
-			if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" && key.Style == 0 {
-				return fmt.Errorf("line %d: a key must be a string", key.Line)
-			}
-			if seen[key.Value] {
-				return fmt.Errorf("line %d: the key %q occurs twice", key.Line, key.Value)
-			}
-			seen[key.Value], key.Tag, key.Style = true, tagString, 0
-			if err := normalize(node.Content[i+1]); err != nil {
-				return err
+			inside := strings.TrimPrefix(name+"."+key.Value, ".")
+			switch {
+			case key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0:
+				r.fault(node, name, "put quotes around a reference in double braces, such as \"{{start.amount}}\"")
+			case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" && key.Style == 0:
+				r.fault(key, name, "a key must be a string")
+			case seen[key.Value]:
+				r.fault(key, inside, "the key %q occurs twice: remove or rename one of them", key.Value)
+			default:
+				seen[key.Value], key.Tag, key.Style = true, tagString, 0
+				r.normalize(node.Content[i+1], inside)
+				kept = append(kept, key, node.Content[i+1])
 			}
 		}
+		node.Content = kept
 	case yaml.SequenceNode:
-		for _, item := range node.Content {
-			if err := normalize(item); err != nil {
-				return err
-			}
+		for i, item := range node.Content {
+			r.normalize(item, fmt.Sprintf("%s[%d]", name, i))
 		}
 	case yaml.ScalarNode:
-		return normalizeScalar(node)
+		r.normalizeScalar(node, name)
 	default:
-		return fmt.Errorf("line %d: anchors and aliases (&, *) are not supported", node.Line)
+		r.fault(node, name, "anchors and aliases (&, *) are not supported: write the value again")
+		node.Kind, node.Tag, node.Value = yaml.ScalarNode, tagString, ""
 	}
-	return nil
 }
 
-func normalizeScalar(node *yaml.Node) error {
+func (r *reading) normalizeScalar(node *yaml.Node, name string) {
 	const explicit = yaml.TaggedStyle | yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	switch {
 	case node.Style&explicit == 0 && number.MatchString(node.Value):
 		node.Tag = tagNumber
 	case node.Tag == "!!int" || node.Tag == "!!float":
-		return fmt.Errorf("line %d: write the number %s in decimal form, or the string in quotes", node.Line, node.Value)
+		r.fault(node, name, "write the number %s in decimal form, or the string in quotes", node.Value)
+		node.Tag, node.Value = tagNumber, "0"
 	case node.Tag == tagBool:
 		node.Value = strings.ToLower(node.Value)
 	case node.Tag == tagNull:
@@ -88,10 +94,10 @@ func normalizeScalar(node *yaml.Node) error {
 	case node.Tag == tagString || node.Tag == "!!timestamp" || node.Tag == "!!merge":
 		node.Tag = tagString
 	default:
-		return fmt.Errorf("line %d: the tag %s is not supported", node.Line, node.Tag)
+		r.fault(node, name, "the tag %s is not supported: remove it, or put quotes around the value", node.Tag)
+		node.Tag = tagString
 	}
 	node.Style = 0
-	return nil
 }
 
 // parseJSON returns the tree of a JSON object. It returns an error for a key that occurs twice and for

@@ -10,8 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	yaml "github.com/oasdiff/yaml3"
 
@@ -20,41 +18,45 @@ import (
 
 // File is a workflow that was read from a file.
 type File struct {
-	JSON json.RawMessage // the API's form
-	root *yaml.Node      // the API's form, with the lines of the file
+	JSON    json.RawMessage       // the API's form
+	root    *yaml.Node            // the API's form, with the lines of the file
+	short   bool                  // the file has the short form
+	written map[*yaml.Node]string // names in the file that the API's form does not have
 }
 
-// Read reads a file in YAML.
+// Read reads a file in YAML. An error is Faults, with all that is wrong in the file. The File then has
+// what could be read, if JSON is set, so that the service can check the rest.
 func Read(text []byte) (File, error) {
-	root, err := parseYAML(text)
-	if err != nil {
-		return File{}, err
-	}
-	return read(root)
+	r := &reading{written: map[*yaml.Node]string{}}
+	return r.read(r.parseYAML(text))
 }
 
-// ReadJSON reads a file in JSON. It returns an error for a key that occurs twice and for data after the
-// object.
+// ReadJSON reads a file in JSON, as Read does. It returns another error for text that is not JSON, a key
+// that occurs twice and data after the object.
 func ReadJSON(text []byte) (File, error) {
 	root, err := parseJSON(text)
 	if err != nil {
 		return File{}, err
 	}
-	return read(root)
+	return (&reading{written: map[*yaml.Node]string{}}).read(root)
 }
 
-func read(root *yaml.Node) (File, error) {
-	if root.Kind != yaml.MappingNode {
-		return File{}, fmt.Errorf("line %d: a workflow must be an object with name and components", root.Line)
+func (r *reading) read(root *yaml.Node) (File, error) {
+	switch {
+	case root == nil:
+		return File{}, r.err()
+	case root.Kind != yaml.MappingNode:
+		r.fault(root, "", "a workflow must be an object with name and components")
+		return File{}, r.err()
 	}
-	if err := expand(root); err != nil {
+	r.foreign(root)
+	file := File{root: root, short: r.expand(root), written: r.written}
+	r.expandDurations(root)
+	var err error
+	if file.JSON, err = strictjson.Encode(plain{root}); err != nil {
 		return File{}, err
 	}
-	if err := expandDurations(root); err != nil {
-		return File{}, err
-	}
-	raw, err := strictjson.Encode(plain{root})
-	return File{JSON: raw, root: root}, err
+	return file, r.err()
 }
 
 // Same reports whether the file has the content of a workflow in the API's form, apart from default
@@ -72,27 +74,12 @@ func (f File) Line(pointer string) (line int) {
 // The column is 0 if it is unknown.
 func (f File) Place(pointer string) (line, column int) {
 	node := f.root
-	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		var next, at *yaml.Node
-		switch {
-		case node == nil:
-		case node.Kind == yaml.MappingNode:
-			for i := 0; i < len(node.Content); i += 2 {
-				if node.Content[i].Value == part {
-					at, next = node.Content[i], node.Content[i+1]
-				}
-			}
-		case node.Kind == yaml.SequenceNode:
-			if index, err := strconv.Atoi(part); err == nil && index >= 0 && index < len(node.Content) {
-				next = node.Content[index]
-				at = next
-			}
-		}
-		if node = next; node == nil {
+	for _, part := range tokens(pointer) {
+		at, next := inner(node, part)
+		if next == nil {
 			break
 		}
-		line, column = at.Line, at.Column
+		node, line, column = next, at.Line, at.Column
 	}
 	return line, column
 }

@@ -11,9 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -50,7 +48,7 @@ func readWorkflow(path string, stdin io.Reader) (workflowFile, error) {
 	}
 	file := workflowFile{path: path}
 	if file.File, err = read(raw); err != nil {
-		return workflowFile{}, usage("%s: %w", path, err)
+		return file, usage("%s: %w", path, err)
 	}
 	return file, nil
 }
@@ -62,12 +60,12 @@ func (f workflowFile) name() string {
 	return named.Name
 }
 
-// place adds the file and the line to a JSON pointer.
+// place adds the file and the line to the name of what a JSON pointer refers to.
 func (f workflowFile) place(pointer string) string {
 	if line := f.Line(pointer); line > 0 && f.path != "-" {
-		return fmt.Sprintf("%s:%d: %s", f.path, line, pointer)
+		return fmt.Sprintf("%s:%d: %s", f.path, line, f.Name(pointer))
 	}
-	return pointer
+	return f.Name(pointer)
 }
 
 // locate adds the lines of the file to the errors of a response.
@@ -166,6 +164,7 @@ type spot struct {
 	Line    int    `json:"line"`   // 0: unknown
 	Column  int    `json:"column"` // 0: unknown
 	Pointer string `json:"pointer"`
+	Name    string `json:"name"` // in the file, such as components.pay.after
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
@@ -201,9 +200,6 @@ func (c *workflowsValidate) Run(s caller) error {
 	return err
 }
 
-// lineOf matches the line in an error of package workflowfile.
-var lineOf = regexp.MustCompile(`\bline ([0-9]+): `)
-
 // validate checks a file. It returns an error if the file was not checked.
 func (s caller) validate(path string) (validated, error) {
 	one := validated{File: path, Faults: []spot{}, Warnings: []spot{}}
@@ -212,13 +208,16 @@ func (s caller) validate(path string) (validated, error) {
 		return one, err
 	}
 	if err != nil {
-		fault := spot{Code: "INVALID_FILE", Message: strings.TrimPrefix(err.Error(), path+": ")}
-		if found := lineOf.FindStringSubmatch(fault.Message); found != nil {
-			fault.Line, _ = strconv.Atoi(found[1])
-			fault.Message = strings.Replace(fault.Message, found[0], "", 1)
+		faults, found := errors.AsType[workflowfile.Faults](err)
+		if !found {
+			faults = workflowfile.Faults{{Message: strings.TrimPrefix(err.Error(), path+": ")}}
 		}
-		one.Faults = append(one.Faults, fault)
-		return one, nil
+		for _, f := range faults {
+			one.Faults = append(one.Faults, spot{Line: f.Line, Column: f.Column, Name: f.Name, Code: "INVALID_FILE", Message: f.Message})
+		}
+		if file.JSON == nil {
+			return one, nil
+		}
 	}
 	var answer api.WorkflowValidation
 	_, err = s.exchange(http.MethodPost, workflowsPath+"/validate", file.JSON, preferStrict(), &answer)
@@ -227,6 +226,9 @@ func (s caller) validate(path string) (validated, error) {
 	}
 	for _, f := range answer.Faults {
 		one.Faults = append(one.Faults, file.spot(f.Pointer, f.Code, f.Message))
+	}
+	if len(one.Faults) > len(answer.Faults) { // the service checked another file than the one that was meant
+		return one, err
 	}
 	for _, w := range answer.Warnings {
 		one.Warnings = append(one.Warnings, file.spot(w.Pointer, w.Code, w.Message))
@@ -237,7 +239,7 @@ func (s caller) validate(path string) (validated, error) {
 
 func (f workflowFile) spot(pointer, code, message string) spot {
 	line, column := f.Place(pointer)
-	return spot{line, column, pointer, code, message}
+	return spot{line, column, pointer, f.Name(pointer), code, message}
 }
 
 // write writes a line for each spot in the form of compilers, FILE:LINE:COLUMN: MESSAGE.
@@ -250,8 +252,8 @@ func (v validated) write(out *strings.Builder) {
 			}
 		}
 		place := ""
-		if f.Pointer != "" {
-			place = " (" + printable(f.Pointer) + ")"
+		if f.Name != "" {
+			place = " (" + printable(f.Name) + ")"
 		}
 		fmt.Fprintf(out, ": %s%s %s%s\n", kind, printable(f.Code), printable(f.Message), place)
 	}

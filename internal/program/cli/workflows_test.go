@@ -139,10 +139,10 @@ func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 		fmt.Fprintf(w, `{"code":"INVALID_INPUT","detail":"/components/1/input/ms: is unknown","status":422,"errors":[%s]}`, strings.Join(faults, ","))
 	})
 	file := writeYAML(t, workflowYAML)
-	run(t, s.environ(), "", "workflows", "push", file, "--new").check(t, 6, "", file+":7: /components/1/input/ms: is unknown")
-	faults = append(faults, `{"code":"C","message":"is wrong","pointer":"/components/1/module"}`)
-	run(t, s.environ(), "", "workflows", "run", file).check(t, 6, "", file+":6: /components/1/module: is wrong")
-	run(t, s.environ(), "", "workflows", "push", writeYAML(t, "name: x\nname: y\n")).check(t, 2, "", `pause.yaml: line 2: the key "name" occurs twice`)
+	run(t, s.environ(), "", "workflows", "push", file, "--new").check(t, 6, "", file+":7: components.wait.input.ms: is unknown")
+	faults = append(faults, `{"code":"C","message":"is missing","pointer":"/sequenceEdges/0/to"}`)
+	run(t, s.environ(), "", "workflows", "run", file).check(t, 6, "", file+":5: components.wait.after: is missing")
+	run(t, s.environ(), "", "workflows", "push", writeYAML(t, "name: x\nname: y\n")).check(t, 2, "", `pause.yaml: line 2: name: the key "name" occurs twice`)
 }
 
 func TestYAMLFilesArePulled(t *testing.T) {
@@ -228,10 +228,10 @@ func TestValidateNamesThePlacesInAllFiles(t *testing.T) {
 	})
 	wrong, twice, malformed := writeYAML(t, workflowYAML), writeYAML(t, "name: x\nname: y\n"), writeYAML(t, "name: malformed\n")
 	right := writeYAML(t, "name: right\ncomponents:\n  a:\n    module: HASH\n    input: {data: '{{env.X}}'}\n")
-	want := wrong + ":7:13: UNKNOWN_INPUT is unknown (/components/1/input/ms)\n" +
-		twice + `:2: INVALID_FILE the key "name" occurs twice` + "\n" +
+	want := wrong + ":7:13: UNKNOWN_INPUT is unknown (components.wait.input.ms)\n" +
+		twice + `:2:1: INVALID_FILE the key "name" occurs twice: remove or rename one of them (name)` + "\n" +
 		malformed + ": INVALID_INPUT is required (/components)\n" +
-		right + ":5:5: warning: VARIABLE_NOT_FOUND is missing (/components/0/input)\n" + right + ": no faults\n"
+		right + ":5:5: warning: VARIABLE_NOT_FOUND is missing (components.a.input)\n" + right + ": no faults\n"
 	if got := run(t, s.environ(), "", "workflows", "validate", wrong, twice, malformed, right); got.code != 6 || got.stdout != want || got.stderr != "" {
 		t.Errorf("code %d, stderr %q\ngot  %s\nwant %s", got.code, got.stderr, got.stdout, want)
 	}

@@ -64,9 +64,9 @@ func isNumber(schema *jsonschema.Compiled) bool {
 
 // CheckBody checks a body that protocol.JSONObject returned, and returns it ready for binding:
 // with known fields only, and with numbers as plain decimals. Unknown fields are added to
-// ignored, or are faults if ignored is nil. All faults are returned in one INVALID_INPUT. If
-// unknown fields are the only faults, CheckBody also returns the body, so that the caller can
-// report further faults together. A raw body is returned unchanged.
+// ignored, or are faults if ignored is nil. All faults are returned in one INVALID_INPUT. With
+// faults, CheckBody also returns the body, so that the caller can report further faults together,
+// unless it could not read all of it. A raw body is returned unchanged.
 func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	if o.Raw {
 		return data, nil
@@ -90,10 +90,11 @@ func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	if o.body == nil {
 		return nil, invalid(r.unknown)
 	}
-	if faults := append(r.faults, check(schema, instance)...); len(faults) > 0 {
-		return nil, invalid(append(faults, r.unknown...))
+	faults := slices.Concat(r.faults, check(schema, instance), r.unknown)
+	if r.cut {
+		return nil, invalid(faults)
 	}
-	return r.bindable.Bytes(), invalid(r.unknown)
+	return r.bindable.Bytes(), invalid(faults)
 }
 
 // NeedsBody reports whether a request must have a body. For other operations, a missing body
@@ -107,6 +108,7 @@ type reading struct {
 	faults    []fault.Detail
 	unknown   []fault.Detail // unknown fields, if they are faults
 	bindable  bytes.Buffer
+	cut       bool // bindable lacks the items beyond the limit of an array
 }
 
 // addFault appends a fault, unless there are already more than an error can hold.
@@ -204,7 +206,7 @@ func (r *reading) array(schema *jsonschema.Compiled, raw json.RawMessage, at []s
 	}
 	if most := schema.MaxItems; most != nil && len(items) > *most { // the other items aren't read
 		addFault(&r.faults, at, "must have at most "+fault.Count(*most, "item"))
-		items = items[:*most]
+		items, r.cut = items[:*most], true
 	}
 	instance := make([]any, len(items))
 	r.bindable.WriteByte('[')

@@ -148,12 +148,15 @@ func TestCheckBodyReturnsOpaqueBodyUnchanged(t *testing.T) {
 func TestCheckBodyRejectsHugeNumbers(t *testing.T) {
 	create := load(t)["createWorkflow"]
 	numbers := strings.TrimSuffix(strings.Repeat("1e131071,-1e-131071,", 20_000), ",")
-	_, err := create.CheckBody([]byte(`{"name":"n","components":[{"id":"a","module":"A","attempts":1e131071,"position":[`+numbers+`]},`+
+	rest, err := create.CheckBody([]byte(`{"name":"n","components":[{"id":"a","module":"A","attempts":1e131071,"position":[`+numbers+`]},`+
 		strings.Repeat("1,", 100_000)+`1]}`), new(contract.Ignored))
 	for _, want := range []string{"/components must have at most 500 items", "/components/0/attempts is out of range", "/components/0/position/0 is out of range", "/components/0/position must have at most 2 items"} {
 		if got := faults(t, err); !strings.Contains(got, want) {
 			t.Errorf("%s is missing in %s", want, got)
 		}
+	}
+	if rest != nil {
+		t.Error("a body of which some items were not read was returned")
 	}
 }
 
@@ -167,7 +170,7 @@ func TestStrictHandlingRejectsUnknownNames(t *testing.T) {
 		t.Errorf("body with an unknown field as the only fault: got %s, %v", fit, err)
 	}
 	fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"more":1}`), nil)
-	if got, want := faults(t, err), "/config is required: expected an object; /more is not a known field"; got != want || fit != nil {
+	if got, want := faults(t, err), "/config is required: expected an object; /more is not a known field"; got != want || string(fit) != `{"input":{},"module":"A"}` {
 		t.Errorf("got %s, %s", got, fit)
 	}
 	_, err = operations["replayComponentCallback"].CheckBody([]byte(`{"force":true}`), nil)

@@ -21,7 +21,8 @@ func invalid(details []fault.Detail) error {
 }
 
 // Together merges two INVALID_INPUT errors into one. Either may be nil. If one of the two is a
-// different kind of error, Together returns that error.
+// different kind of error, Together returns that error. Faults of the second at or below a pointer of
+// the first are consequences of it and left out.
 func Together(first, second error) error {
 	if first == nil || second == nil {
 		return cmp.Or(first, second)
@@ -32,7 +33,7 @@ func Together(first, second error) error {
 		if !ok || e.Code != fault.InvalidInput || len(e.Details) == 0 {
 			return err
 		}
-		all = append(all, e.Details...)
+		all = fault.Beyond(all, e.Details)
 	}
 	return invalid(all)
 }

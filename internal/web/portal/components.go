@@ -158,15 +158,17 @@ type place struct {
 	Depth int
 }
 
-// Inputs returns the fields that the caller sends, without nested ones, with the anchors of their
-// descriptions.
-func (p componentPage) Inputs() []place {
+// Inputs reports whether the caller sends any field.
+func (p componentPage) Inputs() bool {
+	return slices.ContainsFunc(p.Parts, func(one part) bool { return one.FromCaller && len(one.Fields) > 0 })
+}
+
+// Rows returns the fields of the part, without nested ones, with the anchors of their descriptions.
+func (p part) Rows() []place {
 	var all []place
-	for _, part := range p.Parts {
-		for _, one := range part.Places() {
-			if one.Path = part.Name + "." + one.Path; part.FromCaller && one.Depth == 0 {
-				all = append(all, one)
-			}
+	for _, one := range p.Places() {
+		if one.Path = p.Name + "." + one.Path; one.Depth == 0 {
+			all = append(all, one)
 		}
 	}
 	return all

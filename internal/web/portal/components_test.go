@@ -91,6 +91,8 @@ func TestEveryModuleHasPageWithAllFields(t *testing.T) {
 			for _, f := range object.Fields {
 				if row := `<tr><td><a href="#` + part + "." + f.Name + `"><code>` + f.Name + "</code></a></td><td>" + f.Type + "</td>"; part != "output" && !strings.Contains(html.UnescapeString(page), row) {
 					t.Errorf("%s: the table of inputs lacks %s", path, row)
+				} else if _, table, _ := strings.Cut(page, "<th>In <code>"+part+"</code></th>"); part != "output" && !strings.Contains(html.UnescapeString(upTo(table, "</table>")), row) {
+					t.Errorf("%s: %s.%s is not in the table of the %s", path, part, f.Name, part)
 				}
 			}
 			for name, f := range flat(object.Fields, "") {
@@ -98,6 +100,12 @@ func TestEveryModuleHasPageWithAllFields(t *testing.T) {
 			}
 		}
 	}
+}
+
+// upTo returns the part of a string before a mark.
+func upTo(text, mark string) string {
+	text, _, _ = strings.Cut(text, mark)
+	return text
 }
 
 // checkField checks what a page says about one field.

@@ -23,7 +23,7 @@ const defaultLimit = 20
 func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
 	params, err := s.submitParams(ctx, request.Body)
 	if err != nil {
-		return nil, mismatchFirst(ctx, s.Executions.CheckRepeat, callOf(ctx), err)
+		return nil, mismatchFirst(ctx, s.Executions.CheckRepeat, callOf(ctx), contract.Together(err, s.Executions.Check(params)))
 	}
 	var stopWaiting func()
 	params.WaitFor, stopWaiting = s.mayWait(ctx, params.WorkspaceID, params.WaitFor)
@@ -37,7 +37,7 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 }
 
 // submitParams returns the parameters of Submit for a request body. It returns INVALID_INPUT if
-// the credit limit or the callback's URL, headers or secret is invalid.
+// the form of the body, the credit limit or the callback's URL, headers or secret is invalid.
 func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentRequest) (execution.SubmitParams, error) {
 	call := callOf(ctx)
 	params := execution.SubmitParams{
@@ -56,8 +56,11 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
 	}
 	var faults error
+	if form := fault.Malformed(call.faults); form != nil {
+		faults = form
+	}
 	if body.Retry != nil && body.Attempts != nil {
-		faults = fault.InvalidAt("/retry", "cannot be combined with attempts: retry limits the attempts by time, or by its maxAttempts")
+		faults = contract.Together(faults, fault.InvalidAt("/retry", "cannot be combined with attempts: retry limits the attempts by time, or by its maxAttempts"))
 	}
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())

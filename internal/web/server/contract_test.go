@@ -226,3 +226,27 @@ func normal(t *testing.T, value any) any {
 	}
 	return value
 }
+
+// A fault in the form of a body hides no fault of the callback, the module or its input, where the
+// body can be decoded.
+func TestExecuteReportsTheFaultsOfFormCallbackAndModuleTogether(t *testing.T) {
+	s := real(t, nil)
+	for _, c := range []struct{ name, body, pointers string }{
+		{"form, callback and input", `{"module":"HASH","input":{"data":"a","algorithm":"md2"},"config":{},"attempts":9,"callbackUrl":"ftp://x.example"}`, "/attempts /callbackUrl /input/algorithm"},
+		{"callback and module", `{"module":"HASHH","input":{},"config":{},"callbackUrl":"ftp://x.example"}`, "/callbackUrl /module"},
+		{"a missing config and an unknown module", `{"module":"HASHH","input":{}}`, "/config /module"},
+		{"a missing module once", `{"input":{},"config":{},"attempts":9}`, "/attempts /module"},
+		{"a type that hides the rest", `{"module":"HASHH","input":{},"config":{},"attempts":"x"}`, "/attempts"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := s.do(t, "POST", executePath, c.body)
+			var pointers []string
+			for _, one := range got.problem(t).Errors {
+				pointers = append(pointers, one.Pointer)
+			}
+			if all := strings.Join(pointers, " "); got.status != 400 || all != c.pointers {
+				t.Errorf("%d %s, want %s", got.status, all, c.pointers)
+			}
+		})
+	}
+}

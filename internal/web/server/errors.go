@@ -179,5 +179,9 @@ func marshal(value any) []byte {
 func (f *front) refuseBinding(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := fault.New(fault.InvalidInput, "A value in the request has the wrong type. See the API reference for the expected types.")
 	refusal.Err = err
+	if form := fault.Malformed(callOf(r.Context()).faults); form != nil {
+		f.fail(w, r, mismatchFirst(r.Context(), f.checkRepeat, callOf(r.Context()), form))
+		return
+	}
 	f.fail(w, r, refusal)
 }

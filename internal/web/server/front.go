@@ -285,8 +285,8 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		return mismatchFirst(r.Context(), f.checkRepeat, call, err)
 	}
 	bindable, wrong := operation.CheckBody(object, ignored)
-	if unknown, ok := wrong.(*fault.Error); ok && err == nil && bindable != nil && slices.Contains(reportsUnknown, operation.ID) {
-		call.unknown, wrong = unknown.Details, nil
+	if form, ok := wrong.(*fault.Error); ok && err == nil && bindable != nil && slices.Contains(reportsForm, operation.ID) {
+		call.faults, wrong = form.Details, nil
 	}
 	if err := contract.Together(err, wrong); err != nil {
 		return mismatchFirst(r.Context(), f.checkRepeat, call, err)
@@ -301,9 +301,9 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	return nil
 }
 
-// reportsUnknown are the operations that report unknown fields themselves, together with all
-// other faults of the workflow.
-var reportsUnknown = []string{"createWorkflow", "replaceWorkflow"}
+// reportsForm are the operations that report faults in the form of their body themselves, together
+// with all other faults of the workflow or call.
+var reportsForm = []string{"createWorkflow", "replaceWorkflow", "validateWorkflow", "executeComponent"}
 
 // checkMedia checks the media type and the JSON of a body, and returns the body to validate.
 func checkMedia(header http.Header, call *call, body []byte) ([]byte, error) {

@@ -59,7 +59,10 @@ func (o *operations) taken() []string {
 	return ran
 }
 
-func (o *operations) ExecuteComponent(_ context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
+func (o *operations) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
+	if form := fault.Malformed(callOf(ctx).faults); form != nil {
+		return nil, form
+	}
 	o.saw("executeComponent")
 	o.mu.Lock()
 	o.body = request.Body

@@ -41,7 +41,7 @@ type call struct {
 	gzip      bool               // the client accepts gzip
 	head      bool               // HEAD: the response has no body
 	strict    bool               // unknown fields are faults
-	unknown   []fault.Detail     // unknown fields, for an operation in reportsUnknown
+	faults    []fault.Detail     // faults in the form of the body, for an operation in reportsForm
 	taken     ratelimit.Decision // the charge against the workspace's rate limit; zero if nothing was charged
 
 	path           string

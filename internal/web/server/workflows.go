@@ -19,7 +19,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
-			Strict: call.strict, Unknown: call.unknown,
+			Strict: call.strict, Form: call.faults,
 		},
 	})
 	return versionResponse(made.Version, made).replayed(replayed), err
@@ -31,7 +31,7 @@ func (s *Server) ValidateWorkflow(ctx context.Context, request api.ValidateWorkf
 	checked, err := s.Workflows.Validate(ctx, call.principal.WorkspaceID, workflow.Draft{
 		Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry,
 		Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
-		Strict: call.strict, Unknown: call.unknown,
+		Strict: call.strict, Form: call.faults,
 	})
 	if err != nil {
 		return nil, err
@@ -87,11 +87,11 @@ func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflo
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
-			Strict: call.strict, Unknown: call.unknown,
+			Strict: call.strict, Form: call.faults,
 		},
 	})
-	if malformed := fault.Malformed(call.unknown); malformed != nil && fault.CodeOf(err) != fault.InvalidInput {
-		err = malformed // unknown fields take precedence over other errors (decisions 1.8)
+	if malformed := fault.Malformed(call.faults); malformed != nil && fault.CodeOf(err) != fault.InvalidInput {
+		err = malformed // faults of the form take precedence over other errors (decisions 1.8)
 	}
 	return versionResponse(replaced.Version, replaced), err
 }

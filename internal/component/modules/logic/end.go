@@ -21,7 +21,7 @@ var runWorkflow = &module{
 }
 
 var respond = &module{
-	flow: component.Flow{Gives: givesInput},
+	flow: component.Flow{Gives: givesInput, Responds: true},
 	Descriptor: inWorkflows(component.Respond, "Respond",
 		"Sets the output of the run to this component's input. Clients that wait for the run receive the output immediately, while the run continues. If a run has several, the last one wins.",
 		`"description": "The output of the run.", "properties": {}, "additionalProperties": true, "examples": [{"total": "1000"}]`,

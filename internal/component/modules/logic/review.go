@@ -22,7 +22,9 @@ func reviewExpression(input, config json.RawMessage, bound []string, known func(
 	if json.Unmarshal(config, &c) != nil {
 		return nil, nil
 	}
-	return reviewNames("/config/expression", c.Expression, provided(input, bound), known)
+	names := provided(input, bound)
+	faults, warnings = reviewNames("/config/expression", c.Expression, names, known)
+	return faults, append(reviewInputs(names), warnings...)
 }
 
 // reviewCases is like reviewExpression for the cases of a SWITCH.
@@ -32,6 +34,7 @@ func reviewCases(input, config json.RawMessage, bound []string, known func(strin
 		return nil, nil
 	}
 	names := provided(input, bound)
+	warnings = reviewInputs(names)
 	for i, one := range c.Cases {
 		never, maybe := reviewNames(fmt.Sprintf("/config/cases/%d/expression", i), one.Expression, names, known)
 		faults, warnings = append(faults, never...), append(warnings, maybe...)
@@ -75,7 +78,7 @@ func reviewNames(pointer, text string, provided map[string]bool, known func(stri
 	}
 	needed, others := program.Names()
 	if names := missing(needed); len(names) > 0 {
-		faults = problem(pointer, fmt.Sprintf("no input provides %s, so the expression always fails; set or connect the input; %s", strings.Join(names, ", "), there))
+		faults = problem(pointer, absent(names, ", so the expression always fails; set or connect the input; "+there))
 	}
 	if envref.In(text) { // older versions accepted the definition
 		for i := range faults {
@@ -84,9 +87,40 @@ func reviewNames(pointer, text string, provided map[string]bool, known func(stri
 		faults, warnings = nil, faults
 	}
 	if names := missing(others); len(names) > 0 {
-		warnings = append(warnings, fault.Detail{Code: graph.WarnName, Pointer: pointer, Message: fmt.Sprintf("no input provides %s; %s", strings.Join(names, ", "), there)})
+		warnings = append(warnings, fault.Detail{Code: graph.WarnName, Pointer: pointer, Message: absent(names, "; "+there)})
+	}
+	if program.ReadsLength() {
+		warnings = append(warnings, fault.Detail{Code: graph.WarnLength, Pointer: pointer, Message: graph.LengthHint})
 	}
 	return faults, warnings
+}
+
+// absent returns a message about names that no input provides. For names of other languages, it says
+// what to write instead; otherwise follows the rest.
+func absent(names []string, rest string) string {
+	var advice, others []string
+	for _, name := range names {
+		if instead := expression.Foreign(name); instead != "" {
+			advice = append(advice, fmt.Sprintf("write %s instead of %s", instead, name))
+		} else {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		advice = append(advice, "no input provides "+strings.Join(others, ", ")+rest)
+	}
+	return strings.Join(advice, "; ")
+}
+
+// reviewInputs warns about inputs that no expression can read, because a word of the language has their
+// name.
+func reviewInputs(provided map[string]bool) (warnings []fault.Detail) {
+	for _, name := range slices.Sorted(maps.Keys(provided)) {
+		if expression.IsWord(name) {
+			warnings = append(warnings, fault.Detail{Code: graph.WarnWord, Pointer: fault.Pointer("/input", name), Message: fmt.Sprintf("%s is a word of the language, so expressions cannot read this input; rename it", name)})
+		}
+	}
+	return warnings
 }
 
 // givesValue describes the output of a constant.
