@@ -35,7 +35,11 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 		return t.Do(probe.Request{Method: http.MethodPost, Path: path, Body: t.JSON(body), Sign: as})
 	}
 	begin := func(workflow string) string {
-		return probe.Decode[api.TriggerResult](t, post(workflowPath(workflow), object{"waitForMs": 100})).RunID.String()
+		body := object{"waitForMs": 100}
+		if call.CallbackURL != "" {
+			body["callbackUrl"] = call.CallbackURL
+		}
+		return probe.Decode[api.TriggerResult](t, post(workflowPath(workflow), body)).RunID.String()
 	}
 	id := probe.Decode[api.ComponentExecution](t, t.Do(execute)).ID.String()
 	before += 2

@@ -37,9 +37,7 @@ func (n *tenant) resources(t *testing.T, receiver string) map[string]string {
 	n.own(t, http.MethodPost, "/api-keys", map[string]any{"label": "second", "allowedWorkflowIds": []string{}}).into(t, &key)
 	executionID := n.execution(t, receiver)
 	for _, id := range []string{executionID, n.execution(t, receiver)} { // after these deliveries no row of the workspace changes
-		waittest.Until(t, "the callback to be delivered", func() bool {
-			return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+id, nil).body, `"deliveredAt":"`)
-		})
+		n.delivered(t, "/v1/sdk/components/executions/"+id)
 	}
 	// A component ID is unique within its workflow only, so tenants use different component IDs.
 	componentID := n.owner.Name + "-" + rand.Text()[:8]
@@ -50,9 +48,7 @@ func (n *tenant) resources(t *testing.T, receiver string) map[string]string {
 			"name": n.owner.Name, "components": []map[string]any{{"id": componentID, "module": "RANDOM_UUID"}},
 		}).into(t, &w)
 		n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+w.ID.String(), map[string]any{"waitForMs": 15000, "callbackUrl": receiver}).into(t, &run)
-		waittest.Until(t, "the callback of the run to be delivered", func() bool {
-			return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/workflows/executions/"+run.RunID.String(), nil).body, `"deliveredAt":"`)
-		})
+		n.delivered(t, "/v1/sdk/workflows/executions/"+run.RunID.String())
 	}
 	for _, name := range []string{"FIRST", "TOKEN"} {
 		n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/"+name, map[string]any{"value": "of " + n.id.String()}).into(t, &struct{}{})
