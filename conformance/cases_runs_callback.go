@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
@@ -54,6 +55,8 @@ func calledBackAsRecorded(t *probe.Trial, d probe.Delivery) api.WorkflowRun {
 		}
 	}
 	t.Equal("members of the body", len(sent), len(shown))
+	replayed := t.Do(probe.Request{Method: http.MethodPost, Path: runPath(id) + "/callback/replay"}) // delivers nothing
+	t.Equal("the record of a replay", string(replayed.Body), string(t.Get(runPath(id)+"?stages=none").Body))
 	return final
 }
 
@@ -114,11 +117,23 @@ func runCallbackNotInherited(t *probe.Trial) {
 	id := draw(t, []object{set("below", "RUN_WORKFLOW", object{"workflowId": below})}, []string{"start next below"})
 	run := trigger(t, id, callingBack(receiver, "")).RunID.String()
 	t.Equal("id", receiver.Next().Run.ID.String(), run)
-	child := stagesOf(runDelivered(t, run), "below")[0].ChildRunID
+	stage := stagesOf(runDelivered(t, run), "below")[0]
+	child := stage.ChildRunID
 	t.Check(child != nil && record(t, child.String()).Callback == nil, "the child run has a callback")
 	again := trigger(t, id, object{"rerunOf": object{"runId": run}}).RunID.String()
 	t.Check(finished(t, again, "COMPLETED").Callback == nil, "the rerun has a callback")
 	t.Equal("deliveries", receiver.Received(), 1)
+
+	own := callingBack(receiver, "")
+	own["rerunOf"] = object{"runId": run, "fromStageId": stage.ID}
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	t.Do(probe.Request{
+		Method: http.MethodPost, Path: workflowPath(id), Body: t.JSON(own), Header: http.Header{"Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}},
+	})
+	d := receiver.Next()
+	calledBackAsRecorded(t, d)
+	t.Check(strings.Contains(d.Header.Get("Traceparent"), trace), "Traceparent %q", d.Header.Get("Traceparent"))
+	t.Equal("rerunOf", string(d.Run.RerunOf), `{"runId":"`+run+`","fromStageId":"`+stage.ID.String()+`"}`)
 }
 
 func runCallbackRefused(t *probe.Trial) {
@@ -159,15 +174,16 @@ func runCallbackReplayed(t *probe.Trial) {
 		failed := eventually(t, run, "attempted", func(run api.WorkflowRun) bool { return run.Callback != nil && run.Callback.AttemptCount == 1 })
 		fault := callbackError(t, failed.Callback.LastError)
 		t.Check(fault.Message != "" && fault.Sent != nil && (fault.Class == "status") == (i == 0), "lastError %s", failed.Callback.LastError)
-		if i == 0 { // nothing is sent until the replay: every response shows the failure
-			t.Equal("the callback of a repeat", t.JSON(probe.Decode[api.TriggerResult](t, t.Do(request)).Run.Callback), t.JSON(failed.Callback))
-			t.Equal("the callback after a cancel", t.JSON(cancel(t, run, nil).Callback), t.JSON(failed.Callback))
-			t.Equal("the callback in the list", t.JSON(probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+id)).Data[0].Callback), t.JSON(failed.Callback))
+		if i == 0 {
 			replayed := replayRun(t, run, "")
 			t.Equal("the status of a replay", string(replayed.Status), "COMPLETED")
-			t.Check(replayed.Callback != nil && len(replayed.RunStages) == 0, "%s", t.JSON(replayed))
 		}
 		again := receiver.Next()
+		// While the next attempt is being sent, every response shows the failure.
+		t.Equal("the callback of a repeat", t.JSON(probe.Decode[api.TriggerResult](t, t.Do(request)).Run.Callback), t.JSON(failed.Callback))
+		t.Equal("the callback after a cancel", t.JSON(cancel(t, run, nil).Callback), t.JSON(failed.Callback))
+		t.Equal("the callback in the list", t.JSON(probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+id)).Data[0].Callback), t.JSON(failed.Callback))
+		t.Equal("the callback after a replay", t.JSON(replayRun(t, run, "").Callback), t.JSON(failed.Callback))
 		t.Equal("the body of the next attempt", string(again.Body), string(first.Body))
 		t.Equal("its webhook-id", again.Header.Get("Webhook-Id"), first.Header.Get("Webhook-Id"))
 		close(hold)

@@ -40,6 +40,7 @@ var watchful = []string{
 	"workflows/200 what is stored, read and listed", "workflows/200 every save makes a version that stays", "workflows/200 out as a file and in again",
 	"workflows/200 archived and brought back", "workflows/200, 422 what can never work, and what is suspicious", "EX15 workflows/200 a repeat creates nothing", "workflows/200 a component is merged into the next version",
 	"runs/200 a record with every kind of stage", "runs/200 triggers of every kind", "EX15 runs/200 a repeated trigger begins nothing", "runs/200 quotes",
+	"runs/callback not of a rerun or a child run",
 	"runs/callback a signed one of COMPLETED", "runs/callback an unsigned one of FAILED", "runs/callback one of CANCELED",
 	"runs/callback one that failed is shown, listed and replayed", "runs/404, 409 callbacks that cannot be replayed",
 	"runs/200 the list of runs", "runs/200 stages left out, and by pages", "runs/200 the log of a run, by pages and after an event",

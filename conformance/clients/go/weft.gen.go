@@ -2328,6 +2328,8 @@ type TriggerResult struct {
 }
 
 // TriggerWorkflowRequest How to start a run. Setting a field to null is the same as omitting it. `callbackSecret` and `callbackHeaders` need a `callbackUrl`.
+//
+// Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
 	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. These names
 	// are not allowed, in any case: `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
@@ -64,20 +65,32 @@ func (w *whole) listed(t *testing.T, name, receiver string) (*tenant, map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := n.runOf(t, []any{
+	var made api.Workflow
+	n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{"name": "listed", "components": []any{
 		map[string]any{"id": "first", "module": "RANDOM_UUID"},
 		map[string]any{"id": "second", "module": "WAIT_FOR_SIGNAL", "config": map[string]any{"name": "go", "timeoutMs": 600_000}},
-	}, nil, 0).RunID.String()
+	}}).into(t, &made)
+	var started api.TriggerResult
+	n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+made.ID.String(), map[string]any{"callbackUrl": receiver}).into(t, &started)
+	run := started.RunID.String()
 	ids["runId"] = run
 	waittest.Until(t, "both stages of the run", func() bool {
 		return strings.Count(n.sign(t, http.MethodGet, "/v1/sdk/workflows/executions/"+run+"/stages", nil).body, `"componentId":`) > 1
 	})
 	n.sign(t, http.MethodPut, "/v1/sdk/workflows/executions/"+run+"/cancellation", nil).into(t, &struct{}{})
-	attempts := "/v1/sdk/components/executions/" + ids["executionId"]
-	n.sign(t, http.MethodPost, attempts+"/replay-callback?force=true", nil).into(t, &struct{}{})
-	waittest.Until(t, "the second attempt of the callback", func() bool {
-		return strings.Count(n.sign(t, http.MethodGet, attempts+"/callback-attempts", nil).body, `"attempt":`) > 1
-	})
+	for _, of := range []struct{ replay, attempts string }{
+		{"/v1/sdk/components/executions/" + ids["executionId"] + "/replay-callback", "/v1/sdk/components/executions/" + ids["executionId"] + "/callback-attempts"},
+		{"/v1/sdk/workflows/executions/" + run + "/callback/replay", "/v1/sdk/workflows/executions/" + run + "/callback/attempts"},
+	} {
+		for count := range 2 {
+			if count == 1 {
+				n.sign(t, http.MethodPost, of.replay+"?force=true", nil).into(t, &struct{}{})
+			}
+			waittest.Until(t, "the attempts of a callback", func() bool {
+				return strings.Count(n.sign(t, http.MethodGet, of.attempts, nil).body, `"attempt":`) > count
+			})
+		}
+	}
 	return n, ids
 }
 

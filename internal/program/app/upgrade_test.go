@@ -153,8 +153,8 @@ func TestOP04RowsOfTheFirstSchemasSurviveEveryMigration(t *testing.T) {
 		FROM partition_weeks w CROSS JOIN weekly_tables() t
 		LEFT JOIN pg_class c ON c.oid = to_regclass(t.name || to_char(w.week AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) AND c.relispartition
 		LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'f'`).Scan(&weeks, &tables, &keys); err != nil ||
-		weeks < 9 || tables != 7*weeks || keys != 5*weeks {
-		t.Errorf("got %d weeks with %d partitions and %d foreign keys (%v); want 7 and 5 for each week", weeks, tables, keys, err)
+		weeks < 9 || tables != 7*weeks || keys != 4*weeks {
+		t.Errorf("got %d weeks with %d partitions and %d foreign keys (%v); want 7 and 4 for each week", weeks, tables, keys, err)
 	}
 	if broken, n, err := billing.Audit(t.Context(), conn, uuid.Nil); err != nil || n != 1 || len(broken) > 0 {
 		t.Errorf("the ledger of %d workspaces: %v (%v)", n, broken, err)

@@ -116,10 +116,8 @@ func lean(document any) {
 		delete(components, part)
 	}
 	for _, schema := range object(components["schemas"]) {
-		removeConditions(object(schema))
-		parts, _ := object(schema)["allOf"].([]any)
-		for _, part := range parts {
-			removeConditions(object(part))
+		for _, keyword := range conditions {
+			delete(object(schema), keyword)
 		}
 	}
 	for _, item := range object(root["paths"]) {
@@ -145,12 +143,6 @@ func lean(document any) {
 // conditions are the keywords for dependencies between fields. Handlers check these dependencies,
 // because handlers can return better messages.
 var conditions = []string{"if", "then", "else"}
-
-func removeConditions(schema map[string]any) {
-	for _, keyword := range conditions {
-		delete(schema, keyword)
-	}
-}
 
 // object returns value as a JSON object, or nil if it isn't one.
 func object(value any) map[string]any {
