@@ -207,7 +207,11 @@ func (f *Finishing) Close(ctx context.Context, tx *postgres.Tx) (err error) {
 		jobs[i] = row.JobID
 		left[i] = vacancy{workspaceID: row.WorkspaceID, slot: item.local, ran: !f.free}
 		if row.HasCallback {
-			frozen = append(frozen, callback.OfExecution(r.Vault, f.record(row)))
+			final, err := callback.OfExecution(ctx, r.Vault, f.record(row))
+			if err != nil {
+				return err
+			}
+			frozen = append(frozen, final)
 			charge.Bytes *= 2 // the callback's body contains a copy
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
@@ -16,29 +17,27 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Final is an execution or a run that becomes final in the caller's transaction.
+// Final is an execution or a run that becomes final in the caller's transaction, with its record. One of
+// Execution and Run is set, without its callback.
 type Final struct {
 	WorkspaceID, ID uuid.UUID
 	Type            string // the webhook-type, such as execution.completed
 	Secret          bool   // the body is stored sealed
-	// Record returns the record to send. shown is the callback in it.
-	Record func(ctx context.Context, shown present.CallbackRow) (any, error)
+	Execution       *api.ComponentExecution
+	Run             *api.WorkflowRun
 }
 
 // OfExecution returns an execution as a Final. Its row has no callback fields, and its output is in
 // stored form. If the output is sealed, the body is sealed too.
-func OfExecution(v *vault.Vault, row db.ExecutionGetRow) Final {
-	return Final{
-		WorkspaceID: row.WorkspaceID, ID: row.ID, Type: "execution." + strings.ToLower(string(row.Status)), Secret: vault.Sealed(row.Output),
-		Record: func(ctx context.Context, shown present.CallbackRow) (record any, err error) {
-			row := row
-			row.CallbackURL, row.CallbackSigned, row.CallbackHeaderNames = &shown.URL, &shown.Signed, shown.HeaderNames
-			if row.Output, err = v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output); err != nil {
-				return nil, err
-			}
-			return present.Execution(row), nil
-		},
+func OfExecution(ctx context.Context, v *vault.Vault, row db.ExecutionGetRow) (Final, error) {
+	final := Final{WorkspaceID: row.WorkspaceID, ID: row.ID, Type: "execution." + strings.ToLower(string(row.Status)), Secret: vault.Sealed(row.Output)}
+	output, err := v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output)
+	if err != nil {
+		return final, fmt.Errorf("read the output for a callback: %w", err)
 	}
+	row.Output = output
+	final.Execution = new(present.Execution(row))
+	return final, nil
 }
 
 // FreezeManyTx freezes the callback bodies of executions and runs that become final in tx, and
@@ -90,7 +89,7 @@ func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]d
 	deliveries := make([]delivery, len(callbacks))
 	for i, c := range callbacks {
 		final := given[c.ExecutionID]
-		body, err := render(ctx, v, final, present.CallbackRow{URL: c.URL, Signed: c.Signed, HeaderNames: c.HeaderNames})
+		body, err := render(ctx, v, final, present.Callback(present.CallbackRow{URL: c.URL, Signed: c.Signed, HeaderNames: c.HeaderNames}))
 		if err != nil {
 			return nil, fmt.Errorf("freeze callback: %w", err)
 		}
@@ -105,13 +104,15 @@ func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]d
 	return deliveries, nil
 }
 
-// render returns the body of a callback in stored form.
-func render(ctx context.Context, v *vault.Vault, final Final, shown present.CallbackRow) ([]byte, error) {
-	record, err := final.Record(ctx, shown)
-	if err != nil {
-		return nil, err
+// render returns the body of a callback in stored form. shown is the callback in the record.
+func render(ctx context.Context, v *vault.Vault, final Final, shown api.ComponentExecutionCallback) (body []byte, err error) {
+	if final.Run != nil {
+		final.Run.Callback = &shown
+		body, err = strictjson.Encode(final.Run)
+	} else {
+		final.Execution.Callback = shown
+		body, err = strictjson.Encode(final.Execution)
 	}
-	body, err := strictjson.Encode(record)
 	if err != nil || !final.Secret {
 		return body, err
 	}

@@ -210,10 +210,14 @@ func (b *bench) accept(t testing.TB, wishes ...wish) []Final {
 			w.workspace = b.workspace
 		}
 		now := time.Now().UTC()
-		finals[i] = OfExecution(b.vault, db.ExecutionGetRow{
+		final, err := OfExecution(t.Context(), b.vault, db.ExecutionGetRow{
 			WorkspaceID: w.workspace, ID: newID(t), Module: "RANDOM_UUID", Status: status.ExecutionCompleted,
 			Output: json.RawMessage(`{"uuid":"x","n":1.50}`), CreatedAt: now, UpdatedAt: now,
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		finals[i] = final
 		sealed, err := Seal(b.keyring, w.workspace, finals[i].ID, Secrets{Secret: w.secret, Headers: w.headers})
 		if err != nil {
 			t.Fatal(err)

@@ -51,28 +51,24 @@ func (a *advance) freezeCallback() (err error) {
 	if row.UpdatedAt.Before(a.At) {
 		row.UpdatedAt = a.At
 	}
+	record, err := a.recordCalledBack(row)
+	if err != nil {
+		return err
+	}
 	a.calls, err = a.o.Executions.Deliverer.FreezeManyTx(a.ctx, a.tx, a.o.Vault, []callback.Final{{
 		WorkspaceID: a.row.WorkspaceID, ID: a.row.ID, Type: "run." + strings.ToLower(string(row.Status)),
-		Secret: vault.Sealed(row.Output) || vault.Sealed(row.Input),
-		Record: func(ctx context.Context, shown present.CallbackRow) (any, error) {
-			return a.recordCalledBack(ctx, row, shown)
-		},
+		Secret: vault.Sealed(row.Output) || vault.Sealed(row.Input), Run: &record,
 	}})
 	return err
 }
 
 // recordCalledBack returns the record that the callback of a run sends. A run must be able to end although
 // its input cannot be decrypted: then its record has none.
-func (a *advance) recordCalledBack(ctx context.Context, row db.RunGetRow, shown present.CallbackRow) (any, error) {
-	if _, _, err := OpenInput(ctx, a.o.Vault, a.row.WorkspaceID, row.ID, row.Input); present.Unopened(err) != nil {
+func (a *advance) recordCalledBack(row db.RunGetRow) (api.WorkflowRun, error) {
+	if _, _, err := OpenInput(a.ctx, a.o.Vault, a.row.WorkspaceID, row.ID, row.Input); present.Unopened(err) != nil {
 		row.Input = json.RawMessage("null")
 	}
-	record, err := Record(ctx, a.o.Vault, a.row.WorkspaceID, row)
-	if err != nil {
-		return nil, err
-	}
-	record.Callback = new(present.Callback(shown))
-	return record, nil
+	return Record(a.ctx, a.o.Vault, a.row.WorkspaceID, row)
 }
 
 // dropCallback releases the callback of an advance that was not committed. a may be nil.
