@@ -56,8 +56,10 @@ func document(t *testing.T, path string) object {
 // empty list. The verification of a hook shows the scheme, algorithm and encoding that a client chose:
 // hooks that were made without the new values still show the old ones. A delivery to a hook with
 // respond, which no hook had before, gets the output of RESPOND instead of a DeliveryResult. The keyword
-// x-null-removes is new, and so are the fields that it names.
+// x-null-removes is new, and so are the fields that it names. What was the ID of a workflow may also be its key: the pattern
+// takes the place of the format, and every UUID matches it.
 var agreed = []string{
+	"added the pattern `^([a-z][a-z0-9-]{0,62}|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})$` to the ",
 	"/info/x-keywords/x-null-removes was changed",
 	"/paths//v1/sdk/schedules/{scheduleId}/put/x-null-removes was changed",
 	"in API POST /v1/hooks/{hookId} added `#/components/schemas/DeliveryResult, subschema #2` to the response body `anyOf` list",

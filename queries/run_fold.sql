@@ -65,7 +65,7 @@ WHERE workspace_id = @workspace_id AND id = @id;
 -- name: RunGetAbout :one
 -- What references to a run can read, besides what RunLock returns. metadata is null if the run is not
 -- stored yet.
-SELECT w.name, r.metadata FROM workflows w
+SELECT w.name, w.key, r.metadata FROM workflows w
 LEFT JOIN workflow_runs r ON r.workspace_id = w.workspace_id AND r.id = @run_id
 WHERE w.workspace_id = @workspace_id AND w.id = @workflow_id;
 

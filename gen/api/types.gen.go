@@ -1337,12 +1337,12 @@ type ComponentTimeout = int32
 
 // CreateAPIKeyRequest The label of a new key, and the workflows that it can use.
 type CreateAPIKeyRequest struct {
-	// AllowedWorkflowIds The workflows that the key can use, by their IDs; an ID that is not of a workflow of this workspace is 400.
-	// An empty array: all workflows of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use, by their IDs or keys; one that is not of a workflow of this workspace is
+	// 400. An empty array: all workflows of the workspace.
 	//
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
-	AllowedWorkflowIds []GivenID `json:"allowedWorkflowIds"`
+	AllowedWorkflowIds []GivenWorkflow `json:"allowedWorkflowIds"`
 
 	// Label The label of the key. Not blank, and without control characters.
 	//
@@ -1389,10 +1389,12 @@ type CreateHookRequest struct {
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
 
-	// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
+	// WorkflowID A workflow, by its ID in upper or lower case, or by its key. Responses have the ID. What is saved keeps the ID
+	// and follows no change of the key.
 	//
-	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-	WorkflowID GivenID `json:"workflowId"`
+	//
+	// Examples: balances, 019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d
+	WorkflowID GivenWorkflow `json:"workflowId"`
 }
 
 // CreateInvitationRequest The person to invite, and their role.
@@ -1454,10 +1456,12 @@ type CreateScheduleRequest struct {
 	// Examples: Europe/Berlin
 	TimeZone *TimeZone `json:"timeZone,omitempty"`
 
-	// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
+	// WorkflowID A workflow, by its ID in upper or lower case, or by its key. Responses have the ID. What is saved keeps the ID
+	// and follows no change of the key.
 	//
-	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-	WorkflowID GivenID `json:"workflowId"`
+	//
+	// Examples: balances, 019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d
+	WorkflowID GivenWorkflow `json:"workflowId"`
 }
 
 // CreateSessionRequest The credentials of the person who signs in.
@@ -1507,6 +1511,13 @@ type CreateWorkflowRequest struct {
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key *WorkflowKey `json:"key,omitempty"`
 
 	// Name The name of the workflow.
 	//
@@ -2134,6 +2145,12 @@ type GivenRunTrigger string
 //
 // Examples: 2026-11-21T10:15:30Z
 type GivenTime = string
+
+// GivenWorkflow A workflow, by its ID in upper or lower case, or by its key. Responses have the ID. What is saved keeps the ID
+// and follows no change of the key.
+//
+// Examples: balances, 019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d
+type GivenWorkflow = uuid.UUID
 
 // Hook A hook of a workflow.
 type Hook struct {
@@ -3384,6 +3401,13 @@ type ReplaceWorkflowRequest struct {
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key *WorkflowKey `json:"key,omitempty"`
 
 	// Name The name of the workflow.
 	//
@@ -4798,6 +4822,13 @@ type Workflow struct {
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema"`
 
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key WorkflowKey `json:"key"`
+
 	// Name The name of the workflow.
 	//
 	// Examples: Balances
@@ -4963,6 +4994,13 @@ type WorkflowExport struct {
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema"`
 
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key WorkflowKey `json:"key"`
+
 	// Name The name of the workflow.
 	//
 	// Examples: Balances
@@ -4996,6 +5034,12 @@ type WorkflowExport struct {
 //
 // Examples: weft.workflow.v1
 type WorkflowFileFormat string
+
+// WorkflowKey The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+//
+// Examples: balances
+type WorkflowKey = string
 
 // WorkflowName The name of the workflow.
 //
@@ -5178,6 +5222,13 @@ type WorkflowSummary struct {
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
+
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key WorkflowKey `json:"key"`
 
 	// Name The name of the workflow.
 	//
@@ -5517,10 +5568,11 @@ type WebhookTypeOfRun string
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
+// WorkflowID A workflow, by its ID in upper or lower case, or by its key. Responses have the ID. What is saved keeps the ID
+// and follows no change of the key.
 //
-// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type WorkflowID = GivenID
+// Examples: balances, 019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d
+type WorkflowID = GivenWorkflow
 
 // WorkflowStatusFilter ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
 // ARCHIVED: it cannot be triggered, and is not listed.
@@ -5657,8 +5709,8 @@ type ListEnvironmentVariablesParams struct {
 
 // ListHooksParams defines parameters for ListHooks.
 type ListHooksParams struct {
-	// WorkflowID Only the hooks of this workflow.
-	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	// WorkflowID Only the hooks of this workflow, given by its ID or its key.
+	WorkflowID *GivenWorkflow `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5680,8 +5732,8 @@ type CreateHookParams struct {
 
 // ListSchedulesParams defines parameters for ListSchedules.
 type ListSchedulesParams struct {
-	// WorkflowID Only the schedules of this workflow.
-	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	// WorkflowID Only the schedules of this workflow, given by its ID or its key.
+	WorkflowID *GivenWorkflow `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5736,8 +5788,8 @@ type CreateWorkflowParams struct {
 
 // ListWorkflowRunsParams defines parameters for ListWorkflowRuns.
 type ListWorkflowRunsParams struct {
-	// WorkflowID Only the runs of this workflow.
-	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	// WorkflowID Only the runs of this workflow, given by its ID or its key.
+	WorkflowID *GivenWorkflow `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Status Only runs with this status.
 	Status *RunStatusFilter `form:"status,omitempty" json:"status,omitempty"`

@@ -527,6 +527,7 @@ type Workflow struct {
 	Version     int32
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Key         string
 }
 
 type WorkflowRun struct {

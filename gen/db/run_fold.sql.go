@@ -292,7 +292,7 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 }
 
 const RunGetAbout = `-- name: RunGetAbout :one
-SELECT w.name, r.metadata FROM workflows w
+SELECT w.name, w.key, r.metadata FROM workflows w
 LEFT JOIN workflow_runs r ON r.workspace_id = w.workspace_id AND r.id = $1
 WHERE w.workspace_id = $2 AND w.id = $3
 `
@@ -305,6 +305,7 @@ type RunGetAboutParams struct {
 
 type RunGetAboutRow struct {
 	Name     string
+	Key      string
 	Metadata []byte
 }
 
@@ -313,7 +314,7 @@ type RunGetAboutRow struct {
 func (q *Queries) RunGetAbout(ctx context.Context, db DBTX, arg RunGetAboutParams) (RunGetAboutRow, error) {
 	row := db.QueryRow(ctx, RunGetAbout, arg.RunID, arg.WorkspaceID, arg.WorkflowID)
 	var i RunGetAboutRow
-	err := row.Scan(&i.Name, &i.Metadata)
+	err := row.Scan(&i.Name, &i.Key, &i.Metadata)
 	return i, err
 }
 

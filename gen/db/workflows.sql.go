@@ -26,8 +26,25 @@ func (q *Queries) WorkflowArchive(ctx context.Context, db DBTX, arg WorkflowArch
 	return err
 }
 
+const WorkflowFind = `-- name: WorkflowFind :one
+SELECT id FROM workflows WHERE workspace_id = $1 AND key = $2 AND status <> 'ARCHIVED'
+`
+
+type WorkflowFindParams struct {
+	WorkspaceID uuid.UUID
+	Key         string
+}
+
+// The workflow that has a key.
+func (q *Queries) WorkflowFind(ctx context.Context, db DBTX, arg WorkflowFindParams) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, WorkflowFind, arg.WorkspaceID, arg.Key)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
 const WorkflowGet = `-- name: WorkflowGet :one
-SELECT w.id, v.name, v.description, w.status, w.version AS latest, v.version, v.definition, w.created_at, w.updated_at,
+SELECT w.id, w.key, v.name, v.description, w.status, w.version AS latest, v.version, v.definition, w.created_at, w.updated_at,
        v.created_at AS saved_at
 FROM workflows w
 JOIN workflow_versions v ON v.workspace_id = w.workspace_id AND v.workflow_id = w.id
@@ -43,6 +60,7 @@ type WorkflowGetParams struct {
 
 type WorkflowGetRow struct {
 	ID          uuid.UUID
+	Key         string
 	Name        string
 	Description string
 	Status      string
@@ -61,6 +79,7 @@ func (q *Queries) WorkflowGet(ctx context.Context, db DBTX, arg WorkflowGetParam
 	var i WorkflowGetRow
 	err := row.Scan(
 		&i.ID,
+		&i.Key,
 		&i.Name,
 		&i.Description,
 		&i.Status,
@@ -95,32 +114,38 @@ func (q *Queries) WorkflowGetStatus(ctx context.Context, db DBTX, arg WorkflowGe
 	return i, err
 }
 
-const WorkflowInsert = `-- name: WorkflowInsert :exec
-INSERT INTO workflows (workspace_id, id, name, description, status) VALUES ($1, $2, $3, $4, $5)
+const WorkflowInsert = `-- name: WorkflowInsert :execrows
+INSERT INTO workflows (workspace_id, id, key, name, description, status) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (workspace_id, key) WHERE status <> 'ARCHIVED' DO NOTHING
 `
 
 type WorkflowInsertParams struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
+	Key         string
 	Name        string
 	Description string
 	Status      string
 }
 
-// Inserts a workflow. The caller also inserts its first version.
-func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInsertParams) error {
-	_, err := db.Exec(ctx, WorkflowInsert,
+// Inserts a workflow, unless its key is taken. The caller also inserts its first version.
+func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInsertParams) (int64, error) {
+	result, err := db.Exec(ctx, WorkflowInsert,
 		arg.WorkspaceID,
 		arg.ID,
+		arg.Key,
 		arg.Name,
 		arg.Description,
 		arg.Status,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const WorkflowList = `-- name: WorkflowList :many
-SELECT id, name, description, status, version, created_at, updated_at FROM workflows
+SELECT id, key, name, description, status, version, created_at, updated_at FROM workflows
 WHERE workspace_id = $1 AND id < $2
   AND CASE WHEN $3::text IS NULL THEN status <> 'ARCHIVED' ELSE status = $3::text END
 ORDER BY id DESC
@@ -136,6 +161,7 @@ type WorkflowListParams struct {
 
 type WorkflowListRow struct {
 	ID          uuid.UUID
+	Key         string
 	Name        string
 	Description string
 	Status      string
@@ -162,6 +188,7 @@ func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListPar
 		var i WorkflowListRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.Key,
 			&i.Name,
 			&i.Description,
 			&i.Status,
@@ -169,6 +196,44 @@ func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListPar
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WorkflowListKeys = `-- name: WorkflowListKeys :many
+SELECT id, key, status <> 'ARCHIVED' AS keyed FROM workflows
+WHERE workspace_id = $1 AND (id = ANY ($2::uuid[]) OR key = ANY ($3::text[]) AND status <> 'ARCHIVED')
+`
+
+type WorkflowListKeysParams struct {
+	WorkspaceID uuid.UUID
+	Ids         []uuid.UUID
+	Keys        []string
+}
+
+type WorkflowListKeysRow struct {
+	ID    uuid.UUID
+	Key   string
+	Keyed bool
+}
+
+// Those of the keys and IDs that name workflows. An archived workflow has only its ID.
+func (q *Queries) WorkflowListKeys(ctx context.Context, db DBTX, arg WorkflowListKeysParams) ([]WorkflowListKeysRow, error) {
+	rows, err := db.Query(ctx, WorkflowListKeys, arg.WorkspaceID, arg.Ids, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []WorkflowListKeysRow{}
+	for rows.Next() {
+		var i WorkflowListKeysRow
+		if err := rows.Scan(&i.ID, &i.Key, &i.Keyed); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -245,6 +310,36 @@ func (q *Queries) WorkflowListNames(ctx context.Context, db DBTX, arg WorkflowLi
 	return items, nil
 }
 
+const WorkflowListTakenKeys = `-- name: WorkflowListTakenKeys :many
+SELECT key FROM workflows WHERE workspace_id = $1 AND key = ANY ($2::text[]) AND status <> 'ARCHIVED'
+`
+
+type WorkflowListTakenKeysParams struct {
+	WorkspaceID uuid.UUID
+	Keys        []string
+}
+
+// Those of the keys that workflows have.
+func (q *Queries) WorkflowListTakenKeys(ctx context.Context, db DBTX, arg WorkflowListTakenKeysParams) ([]string, error) {
+	rows, err := db.Query(ctx, WorkflowListTakenKeys, arg.WorkspaceID, arg.Keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		items = append(items, key)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const WorkflowLock = `-- name: WorkflowLock :one
 SELECT version FROM workflows WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
@@ -264,13 +359,14 @@ func (q *Queries) WorkflowLock(ctx context.Context, db DBTX, arg WorkflowLockPar
 }
 
 const WorkflowUpdate = `-- name: WorkflowUpdate :one
-UPDATE workflows SET name = $1, description = $2, status = $3, version = version + 1,
+UPDATE workflows SET key = $1, name = $2, description = $3, status = $4, version = version + 1,
     updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $4 AND id = $5
+WHERE workspace_id = $5 AND id = $6
 RETURNING version
 `
 
 type WorkflowUpdateParams struct {
+	Key         string
 	Name        string
 	Description string
 	Status      string
@@ -282,6 +378,7 @@ type WorkflowUpdateParams struct {
 // version.
 func (q *Queries) WorkflowUpdate(ctx context.Context, db DBTX, arg WorkflowUpdateParams) (int32, error) {
 	row := db.QueryRow(ctx, WorkflowUpdate,
+		arg.Key,
 		arg.Name,
 		arg.Description,
 		arg.Status,

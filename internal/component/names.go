@@ -79,7 +79,8 @@ var foreignFields = map[string][]string{
 	"onItemFailure": {"onerror", "continueonerror", "continueonfail"},
 	"cron":          {"schedule", "expression", "cronexpression"},
 	"timeZone":      {"tz", "zone", "timezone"},
-	"workflowId":    {"workflow", "id"},
+	"workflowId":    {"id"},
+	"workflow":      {"workflowkey", "workflowname", "key"},
 	"inputSchema":   {"schema", "inputs", "parameters"},
 	"message":       {"error", "reason", "text"},
 }

@@ -75,7 +75,7 @@ func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	} else if err != nil {
 		return stored{}, err
 	}
-	unknown := slices.Clip(draft.Form)
+	unknown := append(slices.Clip(draft.Form), keyFaults(draft.Key)...)
 	for i, c := range d.Components {
 		if draft.Strict {
 			unknown = append(unknown, s.modules.UnknownFields(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -49,15 +47,20 @@ func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	var written string
-	if json.Unmarshal(all.fields["workflowId"], &written) != nil {
-		return config, nil // the ID is missing, or the schema rejects it
+	changed := false
+	for _, field := range []string{"workflow", "workflowId"} {
+		var written string
+		if json.Unmarshal(all.fields[field], &written) != nil {
+			continue // the ID is missing, or the schema rejects it
+		}
+		if id, isID := asID(written); isID && written != id.String() {
+			all.set(field, json.RawMessage(`"`+id.String()+`"`))
+			changed = true
+		}
 	}
-	id, err := uuid.Parse(written)
-	if err != nil || written == id.String() || !strings.EqualFold(written, id.String()) {
+	if !changed {
 		return config, nil
 	}
-	all.set("workflowId", json.RawMessage(`"`+id.String()+`"`))
 	return all.encode()
 }
 

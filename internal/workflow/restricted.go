@@ -29,7 +29,7 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 		return cmp.Or(err, needsUnrestricted("change the origins that a component may call, by /config/%s", name))
 	}
 	if before.Module == component.RunWorkflow {
-		name, err := changedField(before, now, "workflowId", "version")
+		name, err := changedField(before, now, "workflow", "workflowId", "version")
 		if err != nil {
 			return err
 		}

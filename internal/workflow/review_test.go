@@ -99,6 +99,7 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 		"a timeout and attempts of a call":     {components: strings.Replace(call, `"module"`, `"attempts":3,"timeoutMs":5,"module"`, 1)},
 		"a timeout of a loop":                  {components: `{"id":"a","module":"FOR_EACH","timeoutMs":5,"input":{"items":[]}}` + end, edges: []string{"a each end"}, warnings: []string{"RESPOND_IN_LOOP /components/1"}},
 		"a timeout of a run of a workflow":     {components: `{"id":"a","module":"RUN_WORKFLOW","timeoutMs":5,"config":{"workflowId":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"}}`, warnings: []string{"WORKFLOW_NOT_FOUND /components/0/config/workflowId"}},
+		"a run of a workflow by its key":       {components: `{"id":"a","module":"RUN_WORKFLOW","config":{"workflow":"nobody"}}`, warnings: []string{"WORKFLOW_NOT_FOUND /components/0/config/workflow"}},
 		"a timeout of a wait":                  {components: `{"id":"a","module":"WAIT_FOR_SIGNAL","timeoutMs":5,"config":{"name":"n","timeoutMs":9}}` + end, edges: []string{"a timeout end"}},
 		"a wait without an edge for its end":   {components: logic("WAIT_FOR_SIGNAL", `{"name":"n","timeoutMs":9}`) + end, edges: []string{"a next end"}, warnings: []string{"TIMEOUT_UNHANDLED /components/0"}},
 		"a loop without a body":                {components: `{"id":"a","module":"FOR_EACH","input":{"items":[1]}}` + end, edges: []string{"a done end"}, warnings: []string{"LOOP_WITHOUT_BODY /components/0"}},

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,7 +51,7 @@ type ReplaceParams struct {
 
 // Replace saves a workflow as its next version. It returns NOT_FOUND, PRECONDITION_FAILED if the
 // current version is not one of those expected, CONFLICT if the workflow is archived and the draft
-// has no status, and INVALID_INPUT (422) with all errors of the definition.
+// has no status or another workflow has the key, and INVALID_INPUT (422) with all errors of the definition.
 func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Workflow, err error) {
 	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)
@@ -63,6 +64,7 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 			}
 			p.Draft.Status = api.WorkflowStatus(present.Status)
 		}
+		p.Draft.Key = cmp.Or(p.Draft.Key, present.Key)
 		saved, err := s.checkDraft(p.Draft, s.earlier(ctx, tx, p.WorkspaceID, present))
 		if err != nil {
 			return err
@@ -141,8 +143,11 @@ func (s *Service) saveTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID
 	v := version{workspaceID: workspaceID, workflowID: workflowID, name: draft.Name, description: draft.Description}
 	var err error
 	v.number, err = db.New().WorkflowUpdate(ctx, tx, db.WorkflowUpdateParams{
-		WorkspaceID: workspaceID, ID: workflowID, Name: draft.Name, Description: draft.Description, Status: string(draft.Status),
+		WorkspaceID: workspaceID, ID: workflowID, Key: draft.Key, Name: draft.Name, Description: draft.Description, Status: string(draft.Status),
 	})
+	if postgres.Taken(err) { // by a new key, or by a restored workflow
+		return v, keyTaken()
+	}
 	if err != nil {
 		return v, fmt.Errorf("update workflow: %w", err)
 	}
@@ -235,7 +240,7 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 	if err != nil {
 		return api.UpdatedWorkflowComponent{}, relativeTo(err, fmt.Sprintf("/components/%d", at))
 	}
-	v, err := s.saveTx(ctx, tx, p.WorkspaceID, p.WorkflowID, Draft{Name: present.Name, Description: present.Description, Status: api.WorkflowStatus(present.Status)}, saved)
+	v, err := s.saveTx(ctx, tx, p.WorkspaceID, p.WorkflowID, Draft{Key: present.Key, Name: present.Name, Description: present.Description, Status: api.WorkflowStatus(present.Status)}, saved)
 	if err != nil {
 		return api.UpdatedWorkflowComponent{}, err
 	}

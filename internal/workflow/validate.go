@@ -75,29 +75,52 @@ func (s *Service) absent(ctx context.Context, conn postgres.DB, workspaceID uuid
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]uuid.UUID, len(d.Components)) // of child workflows
+	absent, err := s.absentChildren(ctx, conn, workspaceID, d)
+	return append(variables, absent...), err
+}
+
+// absentChildren warns about components whose child workflow does not exist.
+func (s *Service) absentChildren(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, d definition) (warnings []api.WorkflowWarning, err error) {
+	configs := make([]childConfig, len(d.Components)) // zero: names no workflow
+	var wanted db.WorkflowListKeysParams
 	for i, c := range d.Components {
-		var config struct{ WorkflowID uuid.UUID }
-		if c.Module == component.RunWorkflow && json.Unmarshal(c.Config, &config) == nil {
-			ids[i] = config.WorkflowID
+		if c.Module != component.RunWorkflow || json.Unmarshal(c.Config, &configs[i]) != nil {
+			continue
+		}
+		name, _ := configs[i].name()
+		if id, isID := asID(name); isID {
+			wanted.Ids = append(wanted.Ids, id)
+		} else if name != "" {
+			wanted.Keys = append(wanted.Keys, name)
 		}
 	}
-	if !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return id != uuid.Nil }) {
-		return variables, nil
+	if len(wanted.Ids)+len(wanted.Keys) == 0 {
+		return nil, nil
 	}
-	known, err := db.New().WorkflowListNames(ctx, conn, db.WorkflowListNamesParams{WorkspaceID: workspaceID, Ids: ids})
+	wanted.WorkspaceID = workspaceID
+	known, err := db.New().WorkflowListKeys(ctx, conn, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("list child workflows: %w", err)
 	}
-	for i, id := range ids {
-		if id != uuid.Nil && !slices.ContainsFunc(known, func(row db.WorkflowListNamesRow) bool { return row.ID == id }) {
-			warnings = append(warnings, api.WorkflowWarning{
-				Code: warnWorkflow, Pointer: fmt.Sprintf("/components/%d/config/workflowId", i),
-				Message: fmt.Sprintf("component %q: there is no workflow with this ID in the workspace, so the component fails", d.Components[i].ID),
-			})
+	for i, config := range configs {
+		name, field := config.name()
+		id, isID := asID(name)
+		exists := slices.ContainsFunc(known, func(row db.WorkflowListKeysRow) bool {
+			return isID && row.ID == id || !isID && row.Keyed && row.Key == name
+		})
+		if name == "" || exists {
+			continue
 		}
+		by := "ID"
+		if !isID {
+			by = "key"
+		}
+		warnings = append(warnings, api.WorkflowWarning{
+			Code: warnWorkflow, Pointer: fmt.Sprintf("/components/%d/config/%s", i, field),
+			Message: fmt.Sprintf("component %q: there is no workflow with this %s in the workspace, so the component fails", d.Components[i].ID, by),
+		})
 	}
-	return append(variables, warnings...), nil
+	return warnings, nil
 }
 
 // mention is a place at which a component names a variable.

@@ -43,6 +43,7 @@ func NewService(conn postgres.DB, modules *component.Registry, keyring *seal.Key
 
 // Draft is the content of a save. The JSON has the form of the contract. A nil field is missing.
 type Draft struct {
+	Key                                        string // "": made from the name of a new workflow, otherwise unchanged
 	Name, Description                          string
 	Status                                     api.WorkflowStatus // "": unchanged, ACTIVE for a new workflow
 	InputSchema                                json.RawMessage
@@ -117,11 +118,11 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.
 	if draft.Status == "" {
 		draft.Status = api.WorkflowStatusACTIVE
 	}
-	err = db.New().WorkflowInsert(ctx, tx, db.WorkflowInsertParams{
-		WorkspaceID: workspaceID, ID: id, Name: draft.Name, Description: draft.Description, Status: string(draft.Status),
+	err = insertTx(ctx, tx, db.WorkflowInsertParams{
+		WorkspaceID: workspaceID, ID: id, Key: draft.Key, Name: draft.Name, Description: draft.Description, Status: string(draft.Status),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("insert workflow: %w", err)
+		return nil, err
 	}
 	v := version{workspaceID: workspaceID, workflowID: id, number: 1, name: draft.Name, description: draft.Description}
 	if err := s.insertVersionTx(ctx, tx, v, saved); err != nil {
@@ -161,9 +162,9 @@ func read(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UU
 
 func notFound(number *int32) error {
 	if number != nil {
-		return fault.New(fault.NotFound, "The workflow has no such version, or there is no workflow with this ID.")
+		return fault.New(fault.NotFound, "The workflow has no such version, or there is no workflow with this ID or key.")
 	}
-	return fault.New(fault.NotFound, "There is no workflow with this ID.")
+	return fault.New(fault.NotFound, "There is no workflow with this ID or key.")
 }
 
 // ListParams selects a page of a list (decisions 1.5).
@@ -185,7 +186,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 		return db.New().WorkflowList(ctx, s.db, query)
 	}, func(row db.WorkflowListRow) (uuid.UUID, api.WorkflowSummary, error) {
 		return row.ID, api.WorkflowSummary{
-			ID: row.ID, Name: row.Name, Description: row.Description, Status: api.WorkflowStatus(row.Status), Version: row.Version,
+			ID: row.ID, Key: row.Key, Name: row.Name, Description: row.Description, Status: api.WorkflowStatus(row.Status), Version: row.Version,
 			CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
 		}, nil
 	})

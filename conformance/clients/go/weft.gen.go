@@ -899,6 +899,13 @@ type CreateWorkflowRequest struct {
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema,omitempty"`
 
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key *WorkflowKey `json:"key,omitempty"`
+
 	// Name The name of the workflow.
 	//
 	// Examples: Balances
@@ -1253,6 +1260,12 @@ type GivenRunTrigger string
 //
 // Examples: 2026-11-21T10:15:30Z
 type GivenTime = time.Time
+
+// GivenWorkflow A workflow, by its ID in upper or lower case, or by its key. Responses have the ID. What is saved keeps the ID
+// and follows no change of the key.
+//
+// Examples: balances, 019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d
+type GivenWorkflow = string
 
 // ID A UUIDv7 in lower case.
 //
@@ -1750,6 +1763,13 @@ type ReplaceWorkflowRequest struct {
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema,omitempty"`
+
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key *WorkflowKey `json:"key,omitempty"`
 
 	// Name The name of the workflow.
 	//
@@ -2553,6 +2573,13 @@ type Workflow struct {
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema"`
 
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key WorkflowKey `json:"key"`
+
 	// Name The name of the workflow.
 	//
 	// Examples: Balances
@@ -2718,6 +2745,13 @@ type WorkflowExport struct {
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema"`
 
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key WorkflowKey `json:"key"`
+
 	// Name The name of the workflow.
 	//
 	// Examples: Balances
@@ -2751,6 +2785,12 @@ type WorkflowExport struct {
 //
 // Examples: weft.workflow.v1
 type WorkflowFileFormat string
+
+// WorkflowKey The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+//
+// Examples: balances
+type WorkflowKey = string
 
 // WorkflowName The name of the workflow.
 //
@@ -2933,6 +2973,13 @@ type WorkflowSummary struct {
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
+
+	// Key The name of the workflow in addresses, files and other workflows. It is unique among the workflows of the
+	// workspace that are not archived. `executions`, `validate` and what looks like a UUID are reserved.
+	//
+	//
+	// Examples: balances
+	Key WorkflowKey `json:"key"`
 
 	// Name The name of the workflow.
 	//
@@ -3117,10 +3164,11 @@ type Version = int32
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
+// WorkflowID A workflow, by its ID in upper or lower case, or by its key. Responses have the ID. What is saved keeps the ID
+// and follows no change of the key.
 //
-// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
-type WorkflowID = GivenID
+// Examples: balances, 019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d
+type WorkflowID = GivenWorkflow
 
 // WorkflowStatusFilter ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
 // ARCHIVED: it cannot be triggered, and is not listed.
@@ -3231,8 +3279,8 @@ type CreateWorkflowParams struct {
 
 // ListWorkflowRunsParams defines parameters for ListWorkflowRuns.
 type ListWorkflowRunsParams struct {
-	// WorkflowID Only the runs of this workflow.
-	WorkflowID *GivenID `form:"workflowId,omitempty" json:"workflowId,omitempty"`
+	// WorkflowID Only the runs of this workflow, given by its ID or its key.
+	WorkflowID *GivenWorkflow `form:"workflowId,omitempty" json:"workflowId,omitempty"`
 
 	// Status Only runs with this status.
 	Status *RunStatusFilter `form:"status,omitempty" json:"status,omitempty"`
@@ -5641,7 +5689,7 @@ func NewExportWorkflowRequest(server string, workflowID WorkflowID, params *Expo
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
@@ -5874,7 +5922,7 @@ func NewListWorkflowRunsRequest(server string, params *ListWorkflowRunsParams) (
 
 		if params.WorkflowID != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "workflowId", *params.WorkflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "workflowId", *params.WorkflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6546,7 +6594,7 @@ func NewArchiveWorkflowRequest(server string, workflowID WorkflowID, params *Arc
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
@@ -6595,7 +6643,7 @@ func NewGetWorkflowRequest(server string, workflowID WorkflowID, params *GetWork
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
@@ -6682,7 +6730,7 @@ func NewTriggerWorkflowRequestWithBody(server string, workflowID WorkflowID, par
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
@@ -6744,7 +6792,7 @@ func NewReplaceWorkflowRequestWithBody(server string, workflowID WorkflowID, par
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
@@ -6806,7 +6854,7 @@ func NewUpdateWorkflowComponentRequestWithBody(server string, workflowID Workflo
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
@@ -6875,7 +6923,7 @@ func NewQuoteWorkflowRequestWithBody(server string, workflowID WorkflowID, conte
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "workflowId", workflowID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}

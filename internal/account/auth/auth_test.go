@@ -79,7 +79,7 @@ func (b *bundle) newWorkspace(t *testing.T) uuid.UUID {
 func (b *bundle) newWorkflow(t *testing.T, workspace uuid.UUID) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
-	err := db.New().WorkflowInsert(t.Context(), b.pool, db.WorkflowInsertParams{WorkspaceID: workspace, ID: id, Name: "w", Status: "ACTIVE"})
+	_, err := db.New().WorkflowInsert(t.Context(), b.pool, db.WorkflowInsertParams{WorkspaceID: workspace, ID: id, Key: "w-" + id.String(), Name: "w", Status: "ACTIVE"})
 	if err != nil {
 		t.Fatal(err)
 	}

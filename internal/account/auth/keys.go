@@ -173,15 +173,19 @@ func (p CreateParams) checkWorkflows(ctx context.Context, conn postgres.DB) erro
 	if len(p.AllowedWorkflowIDs) == 0 {
 		return nil
 	}
-	missing, err := queries.WorkflowListMissing(ctx, conn, db.WorkflowListMissingParams{WorkspaceID: p.WorkspaceID, Ids: p.AllowedWorkflowIDs})
+	absent, err := queries.WorkflowListMissing(ctx, conn, db.WorkflowListMissingParams{WorkspaceID: p.WorkspaceID, Ids: p.AllowedWorkflowIDs})
 	if err != nil {
 		return fmt.Errorf("find workflows: %w", err)
 	}
 	var details []fault.Detail
-	for _, at := range missing {
+	for _, at := range absent {
+		missing := "the workspace has no workflow with this key"
+		if id := p.AllowedWorkflowIDs[at]; id != uuid.Nil { // what a key without a workflow is resolved to
+			missing = fmt.Sprintf("the workspace has no workflow %s", id)
+		}
 		details = append(details, fault.Detail{
 			Code: string(fault.InvalidInput), Pointer: fmt.Sprintf("/allowedWorkflowIds/%d", at),
-			Message: fmt.Sprintf("the workspace has no workflow %s", p.AllowedWorkflowIDs[at]),
+			Message: missing,
 		})
 	}
 	if refused := fault.Malformed(details); refused != nil {

@@ -38,7 +38,7 @@ type use struct {
 }
 
 // RunFields are the names that follow `run.` in a reference.
-var RunFields = []string{"id", "metadata", "rerunOf", "startedAt", "trigger", "url", "workflow.id", "workflow.name", "workflow.version"}
+var RunFields = []string{"id", "metadata", "rerunOf", "startedAt", "trigger", "url", "workflow.id", "workflow.key", "workflow.name", "workflow.version"}
 
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 

@@ -17,7 +17,7 @@ func Workflow(row db.WorkflowGetRow) (api.Workflow, error) {
 		return api.Workflow{}, fmt.Errorf("decode stored workflow definition: %w", err)
 	}
 	w := api.Workflow{
-		ID: row.ID, Name: row.Name, Description: row.Description, Status: api.WorkflowStatus(row.Status), Version: row.Version,
+		ID: row.ID, Key: row.Key, Name: row.Name, Description: row.Description, Status: api.WorkflowStatus(row.Status), Version: row.Version,
 		InputSchema: parts.InputSchema, Retry: parts.Retry, Components: parts.Components, SequenceEdges: parts.SequenceEdges,
 		DataConnections: parts.DataConnections, Triggers: parts.Triggers,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
@@ -32,7 +32,7 @@ func Workflow(row db.WorkflowGetRow) (api.Workflow, error) {
 // data.
 func WorkflowExport(w api.Workflow) api.WorkflowExport {
 	return api.WorkflowExport{
-		Format: api.WorkflowFileFormatWeftWorkflowV1, Name: w.Name, Description: w.Description, InputSchema: w.InputSchema, Retry: w.Retry,
+		Format: api.WorkflowFileFormatWeftWorkflowV1, Key: w.Key, Name: w.Name, Description: w.Description, InputSchema: w.InputSchema, Retry: w.Retry,
 		Components: w.Components, SequenceEdges: w.SequenceEdges, DataConnections: w.DataConnections, Triggers: w.Triggers,
 	}
 }

@@ -179,6 +179,8 @@ func (e explanation) words(at []string, k santhosh.ErrorKind) (must, got string)
 // patternRules are the messages for patterns that are hard to read.
 var patternRules = map[string]string{
 	`^[^\x00-\x1F\x7F-\x9F]*[^\s\x00-\x1F\x7F-\x9F][^\x00-\x1F\x7F-\x9F]*$`: "must not be blank or have control characters",
+	`^[a-z][a-z0-9-]{0,62}$`: "must start with a letter from a to z and contain only such letters, digits and hyphens, at most 63 characters",
+	`^([a-z][a-z0-9-]{0,62}|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})$`: "must be the key or the ID of a workflow, such as ship-order",
 }
 
 // formatExamples are values of the formats of JSON Schema.

@@ -37,7 +37,7 @@ func TestFinalSavedAndLoggedRowsOfWorkflowsAreProtected(t *testing.T) {
 	one := "'" + id.String() + "'"
 	refused(postgres.Owner, "", "INSERT INTO workspaces (id, name, plan) VALUES ("+one+", 'one', 'starter')")
 	refused(postgres.API, "",
-		"INSERT INTO workflows (workspace_id, id, name) VALUES ("+one+", "+one+", 'one')",
+		"INSERT INTO workflows (workspace_id, id, key, name) VALUES ("+one+", "+one+", 'one', 'one')",
 		"INSERT INTO workflow_versions (workspace_id, workflow_id, version, name, definition) VALUES ("+one+", "+one+", 1, 'one', '{}')",
 		run+"VALUES ("+one+", "+one+", "+one+", 1, 'CREATED', 'API', '{}', now(), 1, now(), now())",
 		"INSERT INTO run_signals VALUES ("+one+", "+one+", 'go', '{}', now())",

@@ -327,7 +327,7 @@ func TestUpkeepSkipsParkedExecutions(t *testing.T) {
 // schedules and live runs there are.
 func TestDueWorkIsFoundByItsIndexes(t *testing.T) {
 	b := open(t)
-	b.exec(t, "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $1, 'scheduled')", b.workspace)
+	b.exec(t, "INSERT INTO workflows (workspace_id, id, key, name) VALUES ($1, $1, 'scheduled', 'scheduled')", b.workspace)
 	b.exec(t, `INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, waiting)
 		SELECT $1, overlay(least_id(now())::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, $1, '', '@daily', 'UTC', 'queue', 'ACTIVE',
 			now() + CASE WHEN n > 3 THEN interval '1 day' ELSE interval '-1 second' END, CASE WHEN n % 2000 = 0 THEN ARRAY[now()] ELSE '{}' END

@@ -169,7 +169,7 @@ var places = map[string]place{
 	"internal/workflow": {
 		level:   7,
 		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/reference", "internal/component/template", "internal/kit/uuid7"},
-		outside: []string{ids, pgx}, why: "workflow definitions: validation and storage; it runs nothing",
+		outside: []string{ids, pgx, "golang.org/x/text/unicode/norm"}, why: "workflow definitions: validation and storage; it runs nothing",
 	},
 	"internal/workflow/workflowtest": {
 		level: 8, inside: []string{"gen/api", "internal/component", "internal/component/graph", "internal/kit/credit", "internal/kit/status", "internal/workflow"}, outside: []string{ids},

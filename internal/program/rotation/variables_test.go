@@ -16,7 +16,7 @@ func TestMT07HookSecretsAreReencrypted(t *testing.T) {
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 1)
 	id, workflow := newID(t), newID(t)
-	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", r.workspace, workflow); err != nil {
+	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, key, name) VALUES ($1, $2, 'hooked', 'hooked')", r.workspace, workflow); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, sealed_previous)
@@ -77,7 +77,7 @@ func TestMT07KeysOfVerifyTokensAreNeeded(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	workspace, id, workflow := fill(t, pool, ring(t, fresh), 1).workspace, newID(t), newID(t)
-	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", workspace, workflow); err != nil {
+	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, key, name) VALUES ($1, $2, 'hooked', 'hooked')", workspace, workflow); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)

@@ -209,7 +209,7 @@ func TestCheckParameters(t *testing.T) {
 		{name: "upper case id", operation: "getComponentExecution", path: strings.ToUpper(id)},
 		{name: "id without hyphens", operation: "getComponentExecution", path: strings.ReplaceAll(id, "-", ""), want: "404"},
 		{name: "filter", operation: "listWorkflowRuns", query: "workflowId=" + strings.ToUpper(id)},
-		{name: "no filter", operation: "listWorkflowRuns", query: "workflowId=x", want: "/query/workflowId must be a valid uuid, such as 0198c2a4-7d1e-7c33-9b1a-2f6f0e5d4c3b"},
+		{name: "no filter", operation: "listWorkflowRuns", query: "workflowId=No", want: "/query/workflowId must be the key or the ID of a workflow, such as ship-order"},
 		{name: "braced id", operation: "getComponentExecution", path: "{" + id + "}", want: "404"},
 		{name: "no id", operation: "getComponentExecution", path: "nope", want: "404"},
 		{name: "force", operation: "replayComponentCallback", path: id, query: "force=true"},

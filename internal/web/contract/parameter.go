@@ -55,7 +55,7 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 // message, so that callers can't distinguish the two.
 var missing = map[string]string{
 	"executionId":  "There is no execution with this ID.",
-	"workflowId":   "There is no workflow with this ID.",
+	"workflowId":   "There is no workflow with this ID or key.",
 	"componentId":  "There is no component with this ID in the workflow.",
 	"runId":        "There is no run with this ID.",
 	"scheduleId":   "There is no schedule with this ID.",

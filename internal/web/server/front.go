@@ -32,24 +32,25 @@ import (
 // front is the part of the HTTP stack before the operations' handlers: routing, limits,
 // authentication and validation.
 type front struct {
-	contract    *contract.Contract
-	only        []string                            // operations to mount; nil: all
-	refusal     error                               // for all other requests; nil: NOT_FOUND
-	precheck    func(http.Header, netip.Addr) error // the checks of verify that need no body
-	verify      func(context.Context, auth.Request) (auth.Principal, error)
-	find        func(context.Context, person.Proof) (person.Member, error)
-	crossOrigin http.CrossOriginProtection // detects requests that browsers send for pages of other sites
-	checkRepeat repeatCheck
-	book        *audit.Book // records denied requests; nil if no operation needs authentication
-	limiter     *ratelimit.Limiter
-	proxies     auth.Proxies
-	memory      *Memory
-	console     *http.ServeMux // the pages under /settings; nil: not served
-	open        http.Handler   // GET /open; nil: not served
-	metrics     *telemetry.Metrics
-	log         *slog.Logger
-	timeouts    timeouts
-	mux         *http.ServeMux
+	contract     *contract.Contract
+	only         []string                            // operations to mount; nil: all
+	refusal      error                               // for all other requests; nil: NOT_FOUND
+	precheck     func(http.Header, netip.Addr) error // the checks of verify that need no body
+	verify       func(context.Context, auth.Request) (auth.Principal, error)
+	find         func(context.Context, person.Proof) (person.Member, error)
+	crossOrigin  http.CrossOriginProtection // detects requests that browsers send for pages of other sites
+	checkRepeat  repeatCheck
+	findWorkflow finder      // finds the workflows that requests name
+	book         *audit.Book // records denied requests; nil if no operation needs authentication
+	limiter      *ratelimit.Limiter
+	proxies      auth.Proxies
+	memory       *Memory
+	console      *http.ServeMux // the pages under /settings; nil: not served
+	open         http.Handler   // GET /open; nil: not served
+	metrics      *telemetry.Metrics
+	log          *slog.Logger
+	timeouts     timeouts
+	mux          *http.ServeMux
 }
 
 // timeouts bound one request; tests shorten them.
@@ -270,7 +271,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if operation.Signed {
 		call.setIdempotency(r, body)
 	}
-	if err := checkScope(r, operation, call.principal); err != nil {
+	if err := f.checkScope(r, operation, call); err != nil {
 		return err
 	}
 	call.strict = protocol.PrefersStrict(r.Header.Values("Prefer"))
@@ -297,8 +298,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if list := ignored.String(); list != "" {
 		w.Header().Set("Weft-Ignored", list)
 	}
-	setBody(r, bindable)
-	return nil
+	return f.resolve(r, bindable, call)
 }
 
 // reportsForm are the operations that report faults in the form of their body themselves, together

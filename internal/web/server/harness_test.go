@@ -134,7 +134,8 @@ type service struct {
 
 	mu        sync.Mutex
 	verified  []auth.Request
-	workflows []uuid.UUID // to which the key is restricted; empty: unrestricted
+	keys      map[string]uuid.UUID // of workflows
+	workflows []uuid.UUID          // to which the key is restricted; empty: unrestricted
 }
 
 // logs collects log output.
@@ -176,6 +177,7 @@ func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 		}
 		return auth.Principal{WorkspaceID: uuid.Max, KeyID: uuid.Max, Workflows: s.workflows}, nil
 	}
+	s.front.findWorkflow = func(_ context.Context, _ uuid.UUID, name string) (uuid.UUID, error) { return s.keys[name], nil }
 	s.front.mount(s.operations, nil)
 	s.Server = httptest.NewUnstartedServer(s.front)
 	s.Config = HTTPServer(s.front, log)

@@ -3,9 +3,13 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -19,6 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/web/contract"
 	"github.com/weft-automation/weft/internal/web/protocol"
+	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -150,10 +155,110 @@ func (f *front) authenticate(r *http.Request, body []byte, call *call) error {
 	return nil
 }
 
+// finder returns the ID of a workflow of the workspace that is given by its ID or its key. It returns the
+// nil UUID if no workflow has the key.
+type finder func(ctx context.Context, workspaceID uuid.UUID, name string) (uuid.UUID, error)
+
+// workflowFields are the fields of bodies that name workflows, by operation.
+var workflowFields = map[string]string{"createSchedule": "workflowId", "createHook": "workflowId", "createApiKey": "allowedWorkflowIds"}
+
+// resolvePath replaces the key of a workflow in the path of r by its ID. It is the nil UUID if no workflow
+// has the key, so that the checks and handlers that follow know only IDs.
+func (f *front) resolvePath(r *http.Request, call *call) error {
+	name := r.PathValue("workflowId")
+	if name == "" {
+		return nil
+	}
+	id, err := f.workflow(r.Context(), call.workspaceID(), name)
+	if err == nil {
+		r.SetPathValue("workflowId", id)
+	}
+	return err
+}
+
+// resolve replaces the keys of workflows in the query of r and in its body, and sets the body.
+func (f *front) resolve(r *http.Request, body []byte, call *call) error {
+	if err := f.resolveQuery(r, call); err != nil {
+		return err
+	}
+	body, err := f.resolveBody(r.Context(), body, call)
+	setBody(r, body)
+	return err
+}
+
+// resolveQuery is resolvePath for the query of r, which has passed the checks of its form.
+func (f *front) resolveQuery(r *http.Request, call *call) error {
+	name := call.query.Get("workflowId")
+	if name == "" || !slices.Contains(call.operation.Parameters(), "workflowId") {
+		return nil
+	}
+	id, err := f.workflow(r.Context(), call.workspaceID(), name)
+	if err != nil || id == name {
+		return err
+	}
+	query := maps.Clone(call.query) // call.query stays as sent, because cursors are bound to it
+	query.Set("workflowId", id)
+	target := *r.URL
+	target.RawQuery = query.Encode()
+	r.URL = &target
+	return nil
+}
+
+// resolveBody is resolvePath for a body that has passed the checks of its form.
+func (f *front) resolveBody(ctx context.Context, body []byte, call *call) ([]byte, error) {
+	field, named := workflowFields[call.operation.ID]
+	if !named {
+		return body, nil
+	}
+	var (
+		fields map[string]json.RawMessage
+		names  []string
+		err    error
+	)
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, fmt.Errorf("decode a body: %w", err)
+	}
+	single := json.Unmarshal(fields[field], &names) != nil
+	if single {
+		names = make([]string, 1)
+		err = json.Unmarshal(fields[field], &names[0])
+	}
+	for i, name := range names {
+		if err == nil {
+			names[i], err = f.workflow(ctx, call.workspaceID(), name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fields[field], err = json.Marshal(names); single {
+		fields[field], err = json.Marshal(names[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(fields)
+}
+
+// workflow returns the ID of a workflow, or what was given if it is neither an ID nor a key.
+func (f *front) workflow(ctx context.Context, workspaceID uuid.UUID, name string) (string, error) {
+	if !workflow.IsKey(name) {
+		return name, nil
+	}
+	id, err := f.findWorkflow(ctx, workspaceID, name)
+	return id.String(), err
+}
+
 // checkScope returns FORBIDDEN if the key is restricted to workflows and the operation is
-// outside that scope. It reads nothing from the database (decisions 2.8). Handlers check
+// outside that scope (decisions 2.8). A key that no workflow has is outside, too. Handlers check
 // requests that name a run, because the workflow of a run is in its row.
-func checkScope(r *http.Request, operation *contract.Operation, principal auth.Principal) error {
+//
+// From here on, a workflow in the path is given by its ID.
+func (f *front) checkScope(r *http.Request, operation *contract.Operation, call *call) error {
+	if err := f.resolvePath(r, call); err != nil {
+		return err
+	}
+	principal := call.principal
 	if !principal.Restricted() {
 		return nil
 	}

@@ -12,7 +12,10 @@ import (
 // This test has no handlers.
 func TestRestrictedKeyIsRejectedBeforeLookup(t *testing.T) {
 	const listed, other = "019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d", "019aa5f2-5f60-7172-8d84-9e0f1a2b3c4e"
-	s := start(t, func(s *service, _ *http.Server) { s.workflows = []uuid.UUID{uuid.MustParse(listed)} })
+	s := start(t, func(s *service, _ *http.Server) {
+		s.workflows = []uuid.UUID{uuid.MustParse(listed)}
+		s.keys = map[string]uuid.UUID{"listed": uuid.MustParse(listed), "other": uuid.MustParse(other)}
+	})
 	for _, c := range []struct {
 		method, target, body string
 		reason               string
@@ -24,6 +27,10 @@ func TestRestrictedKeyIsRejectedBeforeLookup(t *testing.T) {
 		{"POST", "/v1/sdk/workflows/" + other + "/components/a", `{"position":[1]}`, "workflow_not_allowed"},
 		{"PUT", "/v1/sdk/workflows/" + other, "{}", "workflow_not_allowed"},
 		{"DELETE", "/v1/sdk/workflows/" + other, "", "workflow_not_allowed"},
+		{"GET", "/v1/sdk/workflows/other", "", "workflow_not_allowed"},
+		{"POST", "/v1/sdk/workflows/unknown", `{"waitForMs":-1}`, "workflow_not_allowed"},
+		{"GET", "/v1/sdk/workflow-exports/unknown", "", "workflow_not_allowed"},
+		{"PUT", "/v1/sdk/workflows/listed", "{}", "key_restricted"},
 		{"PUT", "/v1/sdk/workflows/" + listed, "{}", "key_restricted"},
 		{"DELETE", "/v1/sdk/workflows/" + listed, "", "key_restricted"},
 		{"GET", "/v1/sdk/workflows", "", "key_restricted"},

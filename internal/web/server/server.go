@@ -77,7 +77,7 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, err
 	}
 	f := &front{
-		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, open: deps.Open, checkRepeat: deps.Executions.CheckRepeat,
+		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, open: deps.Open, checkRepeat: deps.Executions.CheckRepeat, findWorkflow: deps.Workflows.Find,
 		limiter: deps.Limiter, proxies: deps.Proxies, memory: deps.Memory,
 		book:    deps.Audit,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,

@@ -20,6 +20,7 @@ import (
 type About struct {
 	WorkflowID      uuid.UUID
 	WorkflowName    string
+	WorkflowKey     string
 	WorkflowVersion int32
 	Metadata        json.RawMessage // nil: none
 	RerunOf         *uuid.UUID
@@ -103,6 +104,8 @@ func (v *values) named(p reference.Path) (value any, exists bool) {
 			return v.a.About.RerunOf.String(), true
 		case "run.workflow.id":
 			return v.a.About.WorkflowID.String(), true
+		case "run.workflow.key":
+			return v.a.About.WorkflowKey, true
 		case "run.workflow.name":
 			return v.a.About.WorkflowName, true
 		case "run.workflow.version":

@@ -28,14 +28,14 @@ const reasonLate = "the stage that started it exceeded its timeoutMs"
 
 // prepareChild decides whether a RUN_WORKFLOW can start, and reads what its child run needs.
 func (a *advance) prepareChild(t *engine.Stage) (child engine.Child, err error) {
-	var config struct {
-		WorkflowID uuid.UUID `json:"workflowId"`
-		Version    *int32    `json:"version"`
+	named, err := a.o.Workflows.Child(a.ctx, a.tx, a.row.WorkspaceID, engine.Object(t.Component.Config))
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return engine.Child{Refusal: refusal}, nil
 	}
-	if err := json.Unmarshal(engine.Object(t.Component.Config), &config); err != nil {
-		return engine.Child{Refusal: component.Permanent(component.CodeInvalidInput, "workflowId is not an id")}, nil
+	if err != nil {
+		return child, err
 	}
-	may, err := a.mayRun(config.WorkflowID)
+	may, err := a.mayRun(named.ID)
 	if err != nil {
 		return child, err
 	}
@@ -43,7 +43,7 @@ func (a *advance) prepareChild(t *engine.Stage) (child engine.Child, err error) 
 		return engine.Child{Refusal: engine.ErrNotForKey}, nil
 	}
 	input, secrets := t.Input()
-	loaded, err := a.o.Workflows.Load(a.ctx, a.tx, a.row.WorkspaceID, config.WorkflowID, config.Version)
+	loaded, err := a.o.Workflows.Load(a.ctx, a.tx, a.row.WorkspaceID, named.ID, named.Version)
 	switch {
 	case err != nil:
 	case loaded.Status != api.WorkflowStatusACTIVE:
@@ -57,7 +57,7 @@ func (a *advance) prepareChild(t *engine.Stage) (child engine.Child, err error) 
 	if err != nil {
 		return child, err
 	}
-	row, err := a.childRow(t, config.WorkflowID, loaded, input, secrets)
+	row, err := a.childRow(t, named.ID, loaded, input, secrets)
 	a.children[row.ID] = row
 	return engine.Child{ID: row.ID}, err
 }

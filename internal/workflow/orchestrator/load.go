@@ -138,7 +138,7 @@ func (a *advance) readAbout(metadata []byte) error {
 	if err != nil {
 		return fmt.Errorf("read what references to the run need: %w", err)
 	}
-	a.About = engine.About{WorkflowID: a.row.WorkflowID, WorkflowName: row.Name, WorkflowVersion: a.row.WorkflowVersion, Metadata: row.Metadata}
+	a.About = engine.About{WorkflowID: a.row.WorkflowID, WorkflowName: row.Name, WorkflowKey: row.Key, WorkflowVersion: a.row.WorkflowVersion, Metadata: row.Metadata}
 	if metadata != nil {
 		a.About.Metadata = metadata
 	}

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
 	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
@@ -74,4 +77,47 @@ func TestFieldInOtherLetterCaseIsIgnored(t *testing.T) {
 			t.Errorf("%s: the run %s %s, the component gave %s", c, got.Status, got.Error, output)
 		}
 	}
+}
+
+// key returns the key of a workflow.
+func (n *node) key(t testing.TB, id uuid.UUID) string {
+	t.Helper()
+	w, err := n.workflows.Get(n.ctx, n.workspace, id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Key
+}
+
+// The key of a child workflow is looked up when the component starts: it then leads to the workflow that
+// has it, in its current version.
+func TestChildIsFoundByItsKeyWhenItStarts(t *testing.T) {
+	t.Parallel()
+	n := newBench(t).start(t, options{slots: 4, sweep: time.Second})
+	answers := func(key string, value int) uuid.UUID {
+		return n.save(t, workflow.Draft{Key: key, Name: "answers", Components: fmt.Appendf(nil, `[{"id":"r","module":"RESPOND","input":{"value":%d}}]`, value)})
+	}
+	parent := n.draw(t, `[{"id":"c","module":"RUN_WORKFLOW","config":{"workflow":"answers"}}]`, "", "")
+	plays := func(want string) {
+		t.Helper()
+		_, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: parent}))
+		if got := fmt.Sprintf("%s%s", stages["c@[]"].Output, stages["c@[]"].Error); !strings.Contains(got, want) {
+			t.Errorf("the component gave %s, want %s", got, want)
+		}
+	}
+	plays(`"NOT_FOUND"`)
+	first := answers("answers", 1)
+	plays(`{"value":1}`)
+	if _, err := n.workflows.Replace(n.ctx, workflow.ReplaceParams{WorkspaceID: n.workspace, WorkflowID: first, Draft: workflow.Draft{Name: "renamed", Components: []byte(`[{"id":"r","module":"RESPOND","input":{"value":2}}]`)}}); err != nil {
+		t.Fatal(err)
+	}
+	plays(`{"value":2}`)
+	if _, err := n.workflows.Archive(n.ctx, n.workspace, first, nil); err != nil {
+		t.Fatal(err)
+	}
+	plays(`"NOT_FOUND"`)
+	answers("answers", 3)
+	plays(`{"value":3}`)
+	parent = n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflow":%q}}]`, strings.ToUpper(answers("", 4).String())), "", "")
+	plays(`{"value":4}`)
 }

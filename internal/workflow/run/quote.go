@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,14 +195,14 @@ func (e *estimator) child(q *quote, c graph.Component) graph.Range {
 // version estimates the version that a RUN_WORKFLOW runs. It returns nil if the version is
 // unknown.
 func (e *estimator) version(c graph.Component) *quote {
-	var config struct {
-		WorkflowID uuid.UUID `json:"workflowId"`
-		Version    *int32    `json:"version"`
+	child, err := e.Workflows.Child(e.ctx, e.API, e.workspaceID, engine.Object(c.Config))
+	if _, refused := errors.AsType[*fault.Error](err); err != nil && !refused {
+		e.err = cmp.Or(e.err, err)
 	}
-	if json.Unmarshal(engine.Object(c.Config), &config) != nil || config.Version == nil || e.access == nil || !e.access.MayUse(config.WorkflowID) {
+	if err != nil || child.Version == nil || e.access == nil || !e.access.MayUse(child.ID) {
 		return nil
 	}
-	key := versionKey{config.WorkflowID, *config.Version}
+	key := versionKey{child.ID, *child.Version}
 	if q, known := e.versions[key]; known || len(e.versions) >= maxEstimated || e.err != nil {
 		return q
 	}

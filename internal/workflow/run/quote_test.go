@@ -77,6 +77,8 @@ func TestQuotesOfKnownWorkflows(t *testing.T) {
 		"stages beyond the free ones":                {strings.Replace(each(2_000, `{}`), `"WORK"`, `"TRANSFORM","config":{"expression":"1"}`, 1), inLoop, "1.001 to 1.32868"},
 		"alternatives by an error port":              {`[{"id":"a","module":"WORK"},{"id":"b","module":"WORK"},{"id":"c","module":"WORK"}]`, `[{"id":"1","from":"a","to":"b","port":"next"},{"id":"2","from":"a","to":"c","port":"error"}]`, "1 to 2"},
 		"a child run of a fixed version":             {runs(three, 1), "", "4 to 4"},
+		"a child run by key":                         {strings.Replace(runs(three, 1), fmt.Sprintf(`"workflowId":%q`, three), fmt.Sprintf(`"workflow":%q`, n.key(t, three)), 1), "", "4 to 4"},
+		"a child run by an unknown key":              {strings.Replace(runs(three, 1), fmt.Sprintf(`"workflowId":%q`, three), `"workflow":"nobody"`, 1), "", "1 to ? c:workflow"},
 		"a child run of a child run":                 {runs(twice, 1), "", "5 to 5"},
 		"child runs in a loop":                       {strings.Replace(each(2, `{}`), `"WORK"`, fmt.Sprintf(`"RUN_WORKFLOW","config":{"workflowId":%q,"version":1}`, twice), 1), inLoop, "8 to 8"},
 		"a child run of the present version":         {strings.Replace(runs(three, 1), `,"version":1`, "", 1), "", "1 to ? c:workflow"},
@@ -99,6 +101,13 @@ func TestQuotesOfKnownWorkflows(t *testing.T) {
 	}
 	if got := shown(n.quote(t, id)); got != "1 to ? c:workflow" {
 		t.Errorf("a version that runs itself: %s", got)
+	}
+	draft.Components = []byte(strings.Replace(runs(id, 3), fmt.Sprintf(`"workflowId":%q`, id), fmt.Sprintf(`"workflow":%q`, n.key(t, id)), 1))
+	if _, err := n.workflows.Replace(n.ctx, workflow.ReplaceParams{WorkspaceID: n.workspace, WorkflowID: id, Draft: draft}); err != nil {
+		t.Fatal(told(err))
+	}
+	if got := shown(n.quote(t, id)); got != "1 to ? c:workflow" {
+		t.Errorf("a version that runs itself by its key: %s", got)
 	}
 }
 

@@ -4,7 +4,6 @@ package uncertain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -166,22 +165,22 @@ func (j *judge) body(loop string) (bool, error) {
 
 // child reports whether any component of the workflow that a component runs is unsafe.
 func (j *judge) child(c graph.Component) (bool, error) {
-	var config struct {
-		WorkflowID uuid.UUID `json:"workflowId"`
-		Version    *int32    `json:"version"`
-	}
-	if json.Unmarshal(c.Config, &config) != nil {
+	child, err := j.Workflows.Child(j.ctx, j.DB, j.workspace, c.Config)
+	if unusable(err) {
 		return true, nil
 	}
-	this := version{workflow: config.WorkflowID}
-	if config.Version != nil {
-		this.number = *config.Version
+	if err != nil {
+		return false, err
+	}
+	this := version{workflow: child.ID}
+	if child.Version != nil {
+		this.number = *child.Version
 	}
 	if j.seen[this] {
 		return false, nil
 	}
 	j.seen[this] = true
-	plan, err := j.Workflows.Shape(j.ctx, j.DB, j.workspace, config.WorkflowID, config.Version)
+	plan, err := j.Workflows.Shape(j.ctx, j.DB, j.workspace, child.ID, child.Version)
 	if unusable(err) {
 		return true, nil
 	}

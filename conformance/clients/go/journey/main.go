@@ -147,7 +147,7 @@ func (t *traveller) streamed(ctx context.Context) (facts, error) {
 }
 
 func (t *traveller) run(ctx context.Context) (facts, error) {
-	begun, err := t.TriggerWorkflowWithResponse(ctx, t.workflowID, nil, weft.TriggerWorkflowRequest{})
+	begun, err := t.TriggerWorkflowWithResponse(ctx, t.workflowID.String(), nil, weft.TriggerWorkflowRequest{})
 	if err != nil {
 		return nil, err
 	}
