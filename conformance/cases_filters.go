@@ -173,7 +173,7 @@ func filtersRefused(t *probe.Trial) {
 	}
 	for path, wrong := range map[string]map[string]string{
 		probe.Executions: {"module=API_CAL": "module", "module=": "module", "status=CANCELED": "status"},
-		runs:             {"trigger=CRON": "trigger", "trigger=api": "trigger", "workflowId=x": "workflowId"},
+		runs:             {"trigger=CRON": "trigger", "trigger=api": "trigger", "workflowId=X": "workflowId"},
 	} {
 		for _, queries := range []map[string]string{both, wrong} {
 			for query, name := range queries {

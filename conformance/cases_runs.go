@@ -300,7 +300,7 @@ func runList(t *probe.Trial) {
 		t.Equal("status", string(run.Status), "FAILED")
 	}
 	t.Equal("runs of a workflow that there is not", len(page("?workflowId=0193f1c0-0000-7000-8000-000000000007").Data), 0)
-	for _, query := range []string{"?limit=0", "?status=DONE", "?workflowId=x", "?cursor=x"} {
+	for _, query := range []string{"?limit=0", "?status=DONE", "?workflowId=X", "?cursor=x"} {
 		t.Problem(t.Get(runs+query), http.StatusBadRequest, "INVALID_INPUT")
 	}
 }

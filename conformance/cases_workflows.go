@@ -48,7 +48,7 @@ type object = map[string]any
 
 // workflowRecord is a workflow in a response.
 type workflowRecord struct {
-	ID, Name, Description, Status, Format, CreatedAt, UpdatedAt string
+	ID, Key, Name, Description, Status, Format, CreatedAt, UpdatedAt string
 
 	Version                                              int
 	InputSchema                                          any
@@ -141,7 +141,7 @@ func workflowStored(t *probe.Trial) {
 	for id, want := range map[string]workflowRecord{made.ID: made, bare.ID: bare} {
 		listed := listedWorkflow(t, id, "")
 		t.Equal("listed", listed, workflowRecord{
-			ID: id, Name: want.Name, Description: want.Description, Status: want.Status, Version: 1, CreatedAt: want.CreatedAt, UpdatedAt: want.UpdatedAt,
+			ID: id, Key: want.Key, Name: want.Name, Description: want.Description, Status: want.Status, Version: 1, CreatedAt: want.CreatedAt, UpdatedAt: want.UpdatedAt,
 		})
 	}
 }
@@ -210,12 +210,14 @@ func workflowFile(t *probe.Trial) {
 	file := decodeWorkflow(t, answer)
 	t.Equal("format", file.Format, "weft.workflow.v1")
 	likeDrawn(t, file, "exported")
-	in := t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: answer.Body, Header: http.Header{"Prefer": {"handling=strict"}}})
+	t.Problem(t.Post(workflows, json.RawMessage(answer.Body)), http.StatusConflict, "CONFLICT") // its key is taken
+	copied := strings.Replace(string(answer.Body), made.Key, made.Key+"-copy", 1)
+	in := t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: []byte(copied), Header: http.Header{"Prefer": {"handling=strict"}}})
 	again := decodeWorkflow(t, in)
 	t.Check(again.ID != made.ID && again.Status == "ACTIVE", "%s, %s", again.ID, again.Status)
 	likeDrawn(t, again, "exported")
 	out := t.Get(exportPath(again.ID) + "?version=1")
-	t.Equal("the file of what came out of the file", string(out.Body), string(answer.Body))
+	t.Equal("the file of what came out of the file", string(out.Body), copied)
 	over := t.Do(probe.Request{Method: http.MethodPut, Path: workflowPath(made.ID), Body: answer.Body, Header: http.Header{"Prefer": {"handling=strict"}}})
 	likeDrawn(t, decodeWorkflow(t, over), "exported")
 	var other object

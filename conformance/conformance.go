@@ -35,7 +35,7 @@ func Cases() []Case {
 		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases, filterCases,
 		catalogueCases, unchangedCases, componentCases,
-		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, respondCases, challengeCases,
+		workflowCases, workflowKeyCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, respondCases, challengeCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,
 		peopleCases, doorCases, matrixCases, changeCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)

@@ -71,6 +71,10 @@ var failures = map[string]func(failing) probe.Answer{
 		f.send("POST", probe.Components, `{"module":"RANDOM_UUID","input":{},"config":{}}`, "Idempotency-Key", "order-4711")
 		return f.send("POST", probe.Components, `{"module":"RANDOM_UUID","input":{},"config":{},"attempts":2}`, "Idempotency-Key", "order-4711")
 	},
+	"SaveConflict": func(f failing) probe.Answer {
+		f.send("POST", workflows, `{"key":"taken","name":"x","components":[{"id":"a","module":"RANDOM_UUID"}]}`)
+		return f.send("POST", workflows, `{"key":"taken","name":"x","components":[{"id":"a","module":"RANDOM_UUID"}]}`)
+	},
 	"ReplayConflict noCallback": func(f failing) probe.Answer {
 		return f.send("POST", probe.Executions+"/"+f.made(probe.Components, `{"module":"RANDOM_UUID","input":{},"config":{},"waitForMs":15000}`)+"/replay-callback", "")
 	},

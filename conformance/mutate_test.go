@@ -17,7 +17,7 @@ import (
 
 // watchful lists fast cases that together see every field.
 var watchful = []string{
-	"workflows/200 validated without being saved",
+	"workflows/200 validated without being saved", "workflows/200, 400, 409 the key of a workflow",
 	"execute/200 without waitForMs the record is CREATED", "execute/200 with waitForMs the record is COMPLETED",
 	"execute/200 a failure comes inline", "execute/200 a call that was cut off has an unknown outcome", "execute/422 all faults against the module's schema at once",
 	"execute/400 unknown fields under handling=strict", "request/200 every operation reports what it ignored",

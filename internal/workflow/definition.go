@@ -75,7 +75,10 @@ func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	} else if err != nil {
 		return stored{}, err
 	}
-	unknown := append(slices.Clip(draft.Form), keyFaults(draft.Key)...)
+	unknown := slices.Clip(draft.Form)
+	if !slices.ContainsFunc(unknown, func(d fault.Detail) bool { return d.Pointer == "/key" }) {
+		unknown = append(unknown, keyFaults(draft.Key)...)
+	}
 	for i, c := range d.Components {
 		if draft.Strict {
 			unknown = append(unknown, s.modules.UnknownFields(fmt.Sprintf("/components/%d", i), c.Module, c.Input, c.Config)...)

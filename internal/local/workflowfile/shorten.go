@@ -31,7 +31,7 @@ func dropDefaults(object *yaml.Node, defaults map[string]string) {
 
 // The orders of fields. Others follow in their own order.
 var (
-	rootOrder      = []string{"name", "description", "status", "inputSchema", "retry", "components", "sequenceEdges", "dataConnections"}
+	rootOrder      = []string{"name", "key", "description", "status", "inputSchema", "retry", "components", "sequenceEdges", "dataConnections"}
 	componentOrder = []string{"module", "name", "after", "config", "input"}
 )
 

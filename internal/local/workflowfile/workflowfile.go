@@ -60,8 +60,28 @@ func (r *reading) read(root *yaml.Node) (File, error) {
 }
 
 // Same reports whether the file has the content of a workflow in the API's form, apart from default
-// values, serial IDs and the order of edges and connections.
-func (f File) Same(raw []byte) bool { return equal(f.JSON, raw) }
+// values, serial IDs, the order of edges and connections, and a key that the file leaves to the service.
+func (f File) Same(raw []byte) bool { return equal(f.JSON, f.Without(raw)) }
+
+// Without returns a workflow in the API's form without its key if the file leaves the key to the service.
+func (f File) Without(raw []byte) []byte {
+	if f.Key() != "" {
+		return raw
+	}
+	root, err := parseJSON(raw)
+	if err != nil {
+		return raw
+	}
+	remove(root, "key")
+	text, err := plain{root}.MarshalJSON()
+	if err != nil {
+		return raw
+	}
+	return text
+}
+
+// Key returns the key of the workflow, or "" if the file has none.
+func (f File) Key() string { return word(f.root, "key") }
 
 // Line returns the line of the file that a JSON pointer into the API's form refers to. It returns
 // the line of the closest parent if the file has no such value, and 0 if it has no parent either.

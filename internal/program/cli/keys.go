@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/program/app"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // keysCommand works on the database: anyone who can reach it can create keys.
@@ -91,10 +92,10 @@ func (k *issued) issue(s *session, keys *auth.Keys, create func() (uuid.UUID, au
 
 type keysCreate struct {
 	issued
-	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"Label of the key (${default})."`
-	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
-	NewWorkspace bool        `help:"Create the workspace if it does not exist."`
-	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
+	Label        string   `default:"weft keys create" placeholder:"TEXT" help:"Label of the key (${default})."`
+	Workflows    []string `name:"workflow" placeholder:"KEY" help:"Restrict the key to this workflow, by its key or ID; may be repeated."`
+	NewWorkspace bool     `help:"Create the workspace if it does not exist."`
+	Plan         string   `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
 func (k *keysCreate) Run(s *session, pool *pgxpool.Pool) error {
@@ -110,8 +111,14 @@ func (k *keysCreate) Run(s *session, pool *pgxpool.Pool) error {
 				s.note("The new workspace has no credits yet. To grant credits: weft admin credits %s AMOUNT.", k.Workspace)
 			}
 		}
+		allowed := make([]uuid.UUID, len(k.Workflows))
+		for i, name := range k.Workflows {
+			if err == nil {
+				allowed[i], err = workflow.NewService(pool, nil, nil).Find(s.ctx, id, name)
+			}
+		}
 		if err == nil {
-			created, err = keys.Create(s.ctx, auth.CreateParams{WorkspaceID: id, Label: k.Label, AllowedWorkflowIDs: k.Workflows})
+			created, err = keys.Create(s.ctx, auth.CreateParams{WorkspaceID: id, Label: k.Label, AllowedWorkflowIDs: allowed})
 		}
 		return id, created, err
 	})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // maxPage is the largest page size (decisions 1.5).
@@ -43,7 +46,7 @@ type workflowsList struct {
 
 func (c *workflowsList) Run(s caller) error {
 	return s.printList(workflowsPath, query("status", c.Status), c.size, view{
-		columns: "NAME=name STATUS=status VERSION=version UPDATED=updatedAt ID=id",
+		columns: "NAME=name KEY=key STATUS=status VERSION=version UPDATED=updatedAt ID=id",
 		empty:   "No workflows. Create one: weft workflows new --from approval approval.yaml, then weft workflows push approval.yaml",
 	})
 }
@@ -140,8 +143,8 @@ func (c ofWorkflows) filter(s caller) (url.Values, error) {
 	return query("workflowId", id.String()), err
 }
 
-// workflow returns the ID of a workflow: the ID itself, a name in the credentials file, or a name that
-// the service has.
+// workflow returns the ID of a workflow: the ID itself, a name in the credentials file, a key, or a name
+// that the service has.
 func (s caller) workflow(text string) (uuid.UUID, error) {
 	if id, err := uuid.Parse(text); err == nil {
 		return id, nil
@@ -152,9 +155,23 @@ func (s caller) workflow(text string) (uuid.UUID, error) {
 	return s.find(workflowsPath, "workflow", text, slices.Sorted(maps.Keys(s.credentials.Workflows))...)
 }
 
+// keyed returns the workflow that has a key, or nil.
+func (s caller) keyed(key string) (*item, error) {
+	var found item
+	_, err := s.exchange(http.MethodGet, workflowsPath+"/"+url.PathEscape(key), nil, nil, &found)
+	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &found, nil
+}
+
 // item is an object of a list. Executions and runs have no name, and only workflows have a version.
 type item struct {
 	ID      uuid.UUID
+	Key     string // only of workflows
 	Name    string
 	Version int32
 }
@@ -166,6 +183,15 @@ func (s caller) find(path, kind, text string, others ...string) (uuid.UUID, erro
 		return id, nil
 	}
 	found, all, err := s.named(path, kind, text)
+	if at := slices.IndexFunc(all, func(one item) bool { return one.Key == text }); at >= 0 && text != "" {
+		return all[at].ID, nil
+	}
+	problem, refused := errors.AsType[*client.Problem](err)
+	if refused && problem.Status == http.StatusForbidden && path == workflowsPath && workflow.IsKey(text) {
+		if one, _ := s.keyed(text); one != nil { // the API key may not list workflows
+			return one.ID, nil
+		}
+	}
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -186,7 +212,7 @@ func (s caller) named(path, kind, name string) (found *item, all []item, err err
 			continue
 		}
 		if found != nil {
-			return nil, nil, usage("several %ss have the name %s, such as %s and %s: use an ID instead", kind, printable(name), found.ID, all[i].ID)
+			return nil, all, usage("several %ss have the name %s, such as %s and %s: use an ID instead", kind, printable(name), found.ID, all[i].ID)
 		}
 		found = &all[i]
 	}

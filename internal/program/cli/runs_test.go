@@ -279,7 +279,7 @@ func TestListsReadSeveralPages(t *testing.T) {
 		fmt.Fprintf(w, `{"data":[%s],"nextCursor":"more","hasMore":true}`, item)
 	})
 	run(t, s.environ(), "", "workflows", "list", "--limit=2", "--status=PAUSED").
-		check(t, 0, "\n\uFFFD[2JPause  ACTIVE  3        2026-11-21 10:15:30  "+workflowID+"\n", "There are more")
+		check(t, 0, "\n\uFFFD[2JPause       ACTIVE  3        2026-11-21 10:15:30  "+workflowID+"\n", "There are more")
 	run(t, s.environ(), "", "runs", "list", "--limit=1", "--workflow="+workflowID, "--jq=.[].id").check(t, 0, runID+"\n", "There are more")
 	want := []string{
 		"GET /v1/sdk/workflows?limit=2&status=PAUSED", "GET /v1/sdk/workflows?cursor=more&limit=1&status=PAUSED",

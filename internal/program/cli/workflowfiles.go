@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/workflowfile"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // workflowFile is a workflow that was read from a file.
@@ -175,6 +177,40 @@ type validated struct {
 	Faults   []spot               `json:"faults"`
 	Warnings []spot               `json:"warnings"`
 	Quote    *api.DefinitionQuote `json:"quote"`
+
+	definition json.RawMessage
+}
+
+// key returns the key that the workflow of a file has or will have, or "".
+func (v validated) key() string {
+	var given struct{ Key, Name string }
+	_ = json.Unmarshal(v.definition, &given) // faults are reported
+	return cmp.Or(given.Key, workflow.KeyOf(given.Name))
+}
+
+// names returns the value of the definition at the place of a warning, if it is the key of a child workflow.
+func (v validated) names(w spot) string {
+	var of struct {
+		Components []struct{ Config struct{ Workflow string } }
+	}
+	var at int
+	_ = json.Unmarshal(v.definition, &of)
+	if _, err := fmt.Sscanf(w.Pointer, "/components/%d/config/workflow", &at); err != nil || w.Code != "WORKFLOW_NOT_FOUND" || at >= len(of.Components) {
+		return ""
+	}
+	return of.Components[at].Config.Workflow
+}
+
+// withoutEachOther removes the warnings about workflows that are in another of the files.
+func withoutEachOther(all []validated) {
+	keys := map[string]bool{}
+	for _, one := range all {
+		keys[one.key()] = true
+	}
+	delete(keys, "")
+	for i, one := range all {
+		all[i].Warnings = slices.DeleteFunc(one.Warnings, func(w spot) bool { return keys[one.names(w)] })
+	}
 }
 
 func (c *workflowsValidate) Run(s caller) error {
@@ -186,6 +222,7 @@ func (c *workflowsValidate) Run(s caller) error {
 		}
 		all, failed = append(all, one), failed || len(one.Faults) > 0
 	}
+	withoutEachOther(all)
 	err := s.printAs(all, func(out io.Writer) error {
 		var text strings.Builder
 		for _, one := range all {
@@ -219,6 +256,7 @@ func (s caller) validate(path string) (validated, error) {
 			return one, nil
 		}
 	}
+	one.definition = file.JSON
 	var answer api.WorkflowValidation
 	_, err = s.exchange(http.MethodPost, workflowsPath+"/validate", file.JSON, preferStrict(), &answer)
 	if problem, ok := errors.AsType[*client.Problem](err); ok && (problem.Status == http.StatusBadRequest || problem.Status == http.StatusUnprocessableEntity) && len(problem.Errors) > 0 {

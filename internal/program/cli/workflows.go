@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,7 +51,7 @@ type workflowsCommand struct {
 type workflowsPush struct {
 	target
 	File           string `arg:"" help:"YAML or JSON file with the workflow, or - for stdin."`
-	Workflow       string `arg:"" optional:"" help:"Name or ID of the workflow to replace. Without this argument, the workflow with the name in the file is replaced, or a new one is created."`
+	Workflow       string `arg:"" optional:"" help:"Key, name or ID of the workflow to replace. Without this argument, the workflow with the key in the file is replaced, otherwise the one with its name, or a new one is created."`
 	At             int32  `placeholder:"N" help:"Replace the workflow only if this is its current version."`
 	Yes            bool   `help:"Replace the workflow with the name in the file without asking."`
 	New            bool   `help:"Create a new workflow, even if one has the name in the file."`
@@ -123,7 +124,12 @@ func (c *workflowsPush) present(s caller, file workflowFile) (*item, error) {
 	case c.New || c.IdempotencyKey != "":
 		return nil, nil
 	}
-	found, _, err := s.named(workflowsPath, "workflow", file.name())
+	found, all, err := s.named(workflowsPath, "workflow", file.name())
+	if key := file.Key(); key != "" {
+		if at := slices.IndexFunc(all, func(one item) bool { return one.Key == key }); at >= 0 {
+			return &all[at], nil
+		}
+	}
 	return found, err
 }
 
@@ -143,7 +149,7 @@ func (s caller) unchanged(file workflowFile, path string) (saved api.Workflow, r
 type workflowsPull struct {
 	oneWorkflow
 	At  int32  `placeholder:"N" help:"Version to print. Default: the current version."`
-	Out string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
+	Out string `placeholder:"FILE" help:"File to write to: YAML if its name ends with .yaml or .yml, else JSON."`
 }
 
 func (c *workflowsPull) Run(s caller) error {
@@ -155,11 +161,9 @@ func (c *workflowsPull) Run(s caller) error {
 	if err != nil {
 		return err
 	}
-	if c.Out == "" {
-		return s.print(raw, func(out io.Writer) error { return printJSON(out, raw) })
-	}
+	stdout := c.Out == "" || c.Out == "-"
 	var file bytes.Buffer
-	if isYAML(c.Out) {
+	if stdout || isYAML(c.Out) {
 		text, err := workflowfile.Write(raw)
 		if err != nil {
 			return err
@@ -167,6 +171,9 @@ func (c *workflowsPull) Run(s caller) error {
 		file.Write(text)
 	} else if err := printJSON(&file, raw); err != nil {
 		return err
+	}
+	if stdout {
+		return s.print(raw, func(out io.Writer) error { _, err := out.Write(file.Bytes()); return err })
 	}
 	if err := os.WriteFile(c.Out, file.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the workflow: %w", err)
@@ -178,7 +185,7 @@ func (c *workflowsPull) Run(s caller) error {
 // oneWorkflow is a command on one workflow.
 type oneWorkflow struct {
 	target
-	Workflow string `arg:"" help:"Name or ID of the workflow."`
+	Workflow string `arg:"" help:"Key, name or ID of the workflow."`
 }
 
 // resolve sets the ID of the workflow.
@@ -193,7 +200,7 @@ func (c oneWorkflow) path() string { return "/" + c.Workflow }
 
 // printWorkflow prints a workflow. weft workflows pull prints its definition.
 func (s caller) printWorkflow(raw []byte, err error) error {
-	return s.printAnswer(raw, err, "Name=name", "Status=status", "Version=version", "ID=id", "Description=description", "Created at=createdAt", "Updated at=updatedAt")
+	return s.printAnswer(raw, err, "Name=name", "Key=key", "Status=status", "Version=version", "ID=id", "Description=description", "Created at=createdAt", "Updated at=updatedAt")
 }
 
 // Run does what the name of the command says.
@@ -260,7 +267,7 @@ func (c oneWorkflow) archive(s caller) error {
 type workflowsDiff struct {
 	target
 	File     string `arg:"" help:"YAML or JSON file with the workflow, or - for stdin."`
-	Workflow string `arg:"" optional:"" help:"Name or ID of the workflow. Default: the name in the file."`
+	Workflow string `arg:"" optional:"" help:"Key, name or ID of the workflow. Default: the key or the name in the file."`
 }
 
 func (c *workflowsDiff) Run(s caller) error {
@@ -269,7 +276,7 @@ func (c *workflowsDiff) Run(s caller) error {
 		return err
 	}
 	if c.Workflow == "" {
-		c.Workflow = file.name()
+		c.Workflow = cmp.Or(file.Key(), file.name())
 	}
 	id, err := s.workflow(c.Workflow)
 	if err != nil {
@@ -281,7 +288,7 @@ func (c *workflowsDiff) Run(s caller) error {
 	}
 	lines := []string{}
 	if !file.Same(saved) {
-		old, err := workflowfile.Write(saved)
+		old, err := workflowfile.Write(file.Without(saved))
 		if err != nil {
 			return err
 		}

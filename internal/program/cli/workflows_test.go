@@ -30,7 +30,7 @@ func TestWorkflowsArePulledAndPushed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pause.json")
 	s.nameWorkflow(t, "pause")
 	run(t, s.environ(), "", "workflows", "pull", "pause", "--at=2", "--out="+file).check(t, 0, "", "written to")
-	printed := run(t, s.environ(), "", "workflows", "pull", workflowID)
+	printed := run(t, s.environ(), "", "workflows", "pull", workflowID, "-o", "json")
 	printed.check(t, 0, `"big": 1e400`, "")
 	if text, err := os.ReadFile(file); err != nil || string(text) != printed.stdout {
 		t.Errorf("unexpected file %s (%v)", text, err)
