@@ -1,0 +1,3 @@
+-- expand
+-- The place of another branch's migration, which replaces this file when both are merged.
+SELECT;
