@@ -1892,7 +1892,7 @@ type EdgeID = string
 // EnvironmentVariable A variable of the workspace. Its value is encrypted at rest. The value of a secret variable is removed from
 // error messages, logs and events if it has at least 8 characters. Outputs that contain the value are not altered.
 type EnvironmentVariable struct {
-	// Audience The field `audience` of the request for the token. Null if there is none.
+	// Audience The field `audience` of the request for the token. Null if it has no audience.
 	//
 	// Examples: https://api.shop.example
 	Audience *string `json:"audience"`
@@ -1931,7 +1931,7 @@ type EnvironmentVariable struct {
 	// Examples: PAYMENTS_TOKEN
 	Name EnvironmentVariableName `json:"name"`
 
-	// Scope The scopes that are asked for, separated by spaces. Null if there are none.
+	// Scope The scopes that are asked for, separated by spaces. Null if it has no scopes.
 	//
 	// Examples: orders.read orders.write
 	Scope *string `json:"scope"`
@@ -2111,8 +2111,8 @@ type ExecutionError struct {
 	// `TRANSACTION_DROPPED`. A stage of a run may also have `ITEM_FAILED` (an item of a loop failed), `NOT_FOUND`
 	// or `CONFLICT` (the workflow of a RUN_WORKFLOW is missing or cannot be run), `INSUFFICIENT_CREDITS`,
 	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, `MISSING_VALUE` (a reference has no value), `INVALID_ADDRESS`,
-	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), `CREDENTIAL_UNAVAILABLE` (a variable of the
-	// kind `oauth2` has no access token), or the code of a FAIL. [Errors](/docs/errors) documents each code.
+	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), `CREDENTIAL_UNAVAILABLE` (a variable that
+	// is an access token has none), or the code of a FAIL. [Errors](/docs/errors) documents each code.
 	// More may be added.
 	//
 	//

@@ -165,7 +165,7 @@ const (
 	addressToken = "1"
 )
 
-// TokenMark returns the mark that stands for a token in a text or in an address.
+// TokenMark returns the mark that stands for a token in a string or in an address.
 func TokenMark(mark string, address bool) string {
 	if address {
 		return mark + addressToken

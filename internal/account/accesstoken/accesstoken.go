@@ -58,7 +58,7 @@ func passing(format string, args ...any) *Error {
 // Token is the current token of a variable.
 type Token struct {
 	Value    string
-	Number   int64    // tells it from the ones before and after
+	Number   int64    // distinguishes it from earlier and later ones
 	Replaced []string // earlier tokens, which calls may have used
 }
 
@@ -87,7 +87,7 @@ type place struct {
 	name        string
 }
 
-// Get returns the token of a variable, as the variable is now. It fetches one if there is none, and if it
+// Get returns the token of a variable, as the variable is now. It fetches one if one is missing, and if it
 // soon expires. If that fails while the old token lives, it returns the old one. It returns an *Error if there
 // is no token.
 func (s *Source) Get(ctx context.Context, workspaceID uuid.UUID, name string) (Token, error) {
@@ -130,7 +130,7 @@ func (s *Source) read(ctx context.Context, p place) (row db.TokenGetRow, err err
 	case err != nil:
 		return row, fmt.Errorf("read an access token: %w", err)
 	case row.Kind != environment.KindToken:
-		return row, final("the variable is no access token any more")
+		return row, final("the variable is not an access token any more")
 	}
 	return row, nil
 }

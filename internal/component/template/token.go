@@ -40,7 +40,7 @@ func (t *Text) MisplacedToken(isToken func(variable string) bool, address bool) 
 		case !isEnv(one.program):
 			for _, path := range one.program.Paths() {
 				if isVariable(path, isToken) {
-					return "an access token (a variable of the kind oauth2) can stand alone or beside text, but not in an expression"
+					return "an access token (a variable of the kind oauth2) can stand alone or next to text, but not in an expression"
 				}
 			}
 		default:

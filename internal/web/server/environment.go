@@ -21,7 +21,7 @@ func setParams(workspaceID uuid.UUID, name string, body *api.SetEnvironmentVaria
 	}
 	if p.Kind == environment.KindToken {
 		if body.Value != nil {
-			return p, fault.InvalidAt("/value", "must be absent: a variable of the kind oauth2 has no value of its own")
+			return p, fault.InvalidAt("/value", "must be absent for the kind oauth2")
 		}
 		p.Client = &environment.Client{
 			TokenURL: value(body.TokenURL), ID: value(body.ClientID), Secret: value(body.ClientSecret),

@@ -61,7 +61,7 @@ type bench struct {
 	workspace uuid.UUID
 	keyring   *seal.Keyring
 	modules   *component.Registry
-	guard     *egress.Guard // fetches access tokens; nil: there are none
+	guard     *egress.Guard // fetches access tokens; nil: not available
 }
 
 // newBench returns a bench whose nodes have all control-flow modules, WORK, PURE, and the modules
