@@ -130,6 +130,24 @@ func (e DialectType) Valid() bool {
 	}
 }
 
+// Defines values for EnvironmentVariableKind.
+const (
+	EnvironmentVariableKindOauth2 EnvironmentVariableKind = "oauth2"
+	EnvironmentVariableKindValue  EnvironmentVariableKind = "value"
+)
+
+// Valid indicates whether the value is a known member of the EnvironmentVariableKind enum.
+func (e EnvironmentVariableKind) Valid() bool {
+	switch e {
+	case EnvironmentVariableKindOauth2:
+		return true
+	case EnvironmentVariableKindValue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExecutionMode.
 const (
 	ExecutionModeCOMPONENT ExecutionMode = "COMPONENT"
@@ -1885,6 +1903,21 @@ type EdgeID = string
 // EnvironmentVariable A variable of the workspace. Its value is encrypted at rest. The value of a secret variable is removed from
 // error messages, logs and events if it has at least 8 characters. Outputs that contain the value are not altered.
 type EnvironmentVariable struct {
+	// Audience The field `audience` of the request for the token. Null if it has no audience.
+	//
+	// Examples: https://api.shop.example
+	Audience *string `json:"audience"`
+
+	// ClientAuth How the client ID and the secret are sent. Null unless `kind` is `oauth2`.
+	//
+	// Examples: header
+	ClientAuth *string `json:"clientAuth"`
+
+	// ClientID The client ID. Null unless `kind` is `oauth2`. The client secret is never shown.
+	//
+	// Examples: weft-orders
+	ClientID *string `json:"clientId"`
+
 	// CreatedAt When the variable was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
@@ -1895,15 +1928,34 @@ type EnvironmentVariable struct {
 	// Examples: Address of the payments service
 	Description string `json:"description"`
 
+	// Kind What a variable is. `value` (the default): the value that was set. `oauth2`: the current access token of a client
+	// (client credentials, RFC 6749 section 4.4), which Weft fetches when it is needed, and again before it expires.
+	// Such a variable is secret. A request with `value` and without `kind` does not change it into a value: the
+	// response is 409 `variable_is_token`.
+	//
+	//
+	// Examples: value
+	Kind EnvironmentVariableKind `json:"kind"`
+
 	// Name The name of a variable; `{{env.NAME}}` stands for its value.
 	//
 	// Examples: PAYMENTS_TOKEN
 	Name EnvironmentVariableName `json:"name"`
 
+	// Scope The scopes that are asked for, separated by spaces. Null if it has no scopes.
+	//
+	// Examples: orders.read orders.write
+	Scope *string `json:"scope"`
+
 	// Secret Whether the value is never shown.
 	//
 	// Examples: false
 	Secret bool `json:"secret"`
+
+	// TokenURL The address from which the token is fetched. Null unless `kind` is `oauth2`.
+	//
+	// Examples: https://auth.shop.example/oauth/token
+	TokenURL *string `json:"tokenUrl"`
 
 	// UpdatedAt When the variable was last set.
 	//
@@ -1915,6 +1967,14 @@ type EnvironmentVariable struct {
 	// Examples: https://payments.example.org
 	Value *string `json:"value"`
 }
+
+// EnvironmentVariableKind What a variable is. `value` (the default): the value that was set. `oauth2`: the current access token of a client
+// (client credentials, RFC 6749 section 4.4), which Weft fetches when it is needed, and again before it expires.
+// Such a variable is secret. A request with `value` and without `kind` does not change it into a value: the
+// response is 409 `variable_is_token`.
+//
+// Examples: value
+type EnvironmentVariableKind string
 
 // EnvironmentVariableName The name of a variable; `{{env.NAME}}` stands for its value.
 //
@@ -2062,7 +2122,8 @@ type ExecutionError struct {
 	// `TRANSACTION_DROPPED`. A stage of a run may also have `ITEM_FAILED` (an item of a loop failed), `NOT_FOUND`
 	// or `CONFLICT` (the workflow of a RUN_WORKFLOW is missing or cannot be run), `INSUFFICIENT_CREDITS`,
 	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, `MISSING_VALUE` (a reference has no value), `INVALID_ADDRESS`,
-	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), or the code of a FAIL. [Errors](/docs/errors) documents each code.
+	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), `CREDENTIAL_UNAVAILABLE` (a variable that
+	// is an access token has none), or the code of a FAIL. [Errors](/docs/errors) documents each code.
 	// More may be added.
 	//
 	//
@@ -3137,7 +3198,7 @@ type Problem struct {
 	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
-	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
+	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `variable_is_token`, `callback_secret_erased`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
@@ -4084,10 +4145,48 @@ type Session struct {
 //
 // Examples: {"description":"Token of the payments service","secret":true,"value":"tok-4f9a27c1d0"}
 type SetEnvironmentVariableRequest struct {
+	// Audience The field `audience` of the request, which some servers need. Only for the kind `oauth2`. If absent, none is sent.
+	//
+	// Examples: https://api.shop.example
+	Audience *string `json:"audience,omitempty"`
+
+	// ClientAuth How the client ID and the secret are sent: as `Authorization: Basic` (`header`, the default), or as the fields
+	// `client_id` and `client_secret` of the form (`body`). Only for the kind `oauth2`.
+	//
+	//
+	// Examples: header
+	ClientAuth *string `json:"clientAuth,omitempty"`
+
+	// ClientID The client ID. Only for the kind `oauth2`, and required there.
+	//
+	// Examples: weft-orders
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret The client secret, which is never shown. Only for the kind `oauth2`. If absent, the secret stays as it is, unless
+	// the origin (scheme, host and port) of `tokenUrl` changes: a stored secret never follows a changed address.
+	//
+	//
+	// Examples: s3cr3t-5d0c81
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
 	// Description A description of the variable. If absent, the description stays as it is.
 	//
 	// Examples: Token of the payments service
 	Description *string `json:"description,omitempty"`
+
+	// Kind What a variable is. `value` (the default): the value that was set. `oauth2`: the current access token of a client
+	// (client credentials, RFC 6749 section 4.4), which Weft fetches when it is needed, and again before it expires.
+	// Such a variable is secret. A request with `value` and without `kind` does not change it into a value: the
+	// response is 409 `variable_is_token`.
+	//
+	//
+	// Examples: value
+	Kind *EnvironmentVariableKind `json:"kind,omitempty"`
+
+	// Scope The scopes to ask for, separated by spaces. Only for the kind `oauth2`. If absent, none are sent.
+	//
+	// Examples: orders.read orders.write
+	Scope *string `json:"scope,omitempty"`
 
 	// Secret Whether the value is hidden in responses and removed from every error and log. If absent, the property stays
 	// as it is; a new variable is not secret.
@@ -4096,10 +4195,18 @@ type SetEnvironmentVariableRequest struct {
 	// Examples: true
 	Secret *bool `json:"secret,omitempty"`
 
-	// Value The value: a string of at most 8 KiB in UTF-8.
+	// TokenURL The address from which the token is fetched. Only for the kind `oauth2`, and required there. A URL with https that
+	// callbacks could have too: no address inside a network, no user name, no fragment.
+	//
+	//
+	// Examples: https://auth.shop.example/oauth/token
+	TokenURL *string `json:"tokenUrl,omitempty"`
+
+	// Value The value: a string of at most 8 KiB in UTF-8. Required, unless `kind` is `oauth2`: such a variable has none.
+	//
 	//
 	// Examples: tok-4f9a27c1d0
-	Value string `json:"value"`
+	Value *string `json:"value,omitempty"`
 }
 
 // SignalPayload The data that a signal carries.

@@ -12,6 +12,173 @@ import (
 	"github.com/google/uuid"
 )
 
+const TokenClaim = `-- name: TokenClaim :execrows
+UPDATE environment_variables SET fetch_id = $1::uuid, fetching_until = now() + $2::interval
+WHERE workspace_id = $3 AND id = $4 AND kind = 'oauth2' AND sealed = $5 AND last_fetch_id IS NOT DISTINCT FROM $6::uuid
+  AND (fetch_id IS NULL OR fetching_until <= now())
+`
+
+type TokenClaimParams struct {
+	FetchID     uuid.UUID
+	Patience    time.Duration
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Sealed      []byte
+	LastFetchID *uuid.UUID
+}
+
+// Begins a fetch, unless another one is in progress, or has ended or the variable was set since it was read.
+func (q *Queries) TokenClaim(ctx context.Context, db DBTX, arg TokenClaimParams) (int64, error) {
+	result, err := db.Exec(ctx, TokenClaim,
+		arg.FetchID,
+		arg.Patience,
+		arg.WorkspaceID,
+		arg.ID,
+		arg.Sealed,
+		arg.LastFetchID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const TokenDrop = `-- name: TokenDrop :execrows
+UPDATE environment_variables SET token_refresh_at = now(), token_expires_at = now(), failed_until = NULL
+WHERE workspace_id = $1 AND name = $2 AND token_number = $3 AND token_at <= now() - $4::interval AND token_expires_at > now()
+`
+
+type TokenDropParams struct {
+	WorkspaceID uuid.UUID
+	Name        string
+	TokenNumber int64
+	Age         time.Duration
+}
+
+// Lets the token expire that a server refused, unless there is a newer one or it is younger than the age.
+func (q *Queries) TokenDrop(ctx context.Context, db DBTX, arg TokenDropParams) (int64, error) {
+	result, err := db.Exec(ctx, TokenDrop,
+		arg.WorkspaceID,
+		arg.Name,
+		arg.TokenNumber,
+		arg.Age,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const TokenFail = `-- name: TokenFail :execrows
+UPDATE environment_variables SET fetch_id = NULL, fetching_until = NULL, last_fetch_id = $1::uuid,
+       fetch_error = $2::jsonb, failed_until = now() + $3::interval
+WHERE workspace_id = $4 AND id = $5 AND fetch_id = $1::uuid
+`
+
+type TokenFailParams struct {
+	FetchID     uuid.UUID
+	FetchError  []byte
+	Quiet       time.Duration
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Ends a fetch with a failure, unless the variable was set or another fetch began.
+func (q *Queries) TokenFail(ctx context.Context, db DBTX, arg TokenFailParams) (int64, error) {
+	result, err := db.Exec(ctx, TokenFail,
+		arg.FetchID,
+		arg.FetchError,
+		arg.Quiet,
+		arg.WorkspaceID,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const TokenGet = `-- name: TokenGet :one
+SELECT id, kind, sealed, sealed_token, token_number, fetch_id, last_fetch_id, fetch_error,
+       COALESCE(token_refresh_at > now(), false)::boolean AS fresh, COALESCE(token_expires_at > now(), false)::boolean AS alive,
+       COALESCE(fetching_until > now(), false)::boolean AS fetching, COALESCE(failed_until > now(), false)::boolean AS quiet
+FROM environment_variables WHERE workspace_id = $1 AND name = $2
+`
+
+type TokenGetParams struct {
+	WorkspaceID uuid.UUID
+	Name        string
+}
+
+type TokenGetRow struct {
+	ID          uuid.UUID
+	Kind        string
+	Sealed      []byte
+	SealedToken []byte
+	TokenNumber int64
+	FetchID     *uuid.UUID
+	LastFetchID *uuid.UUID
+	FetchError  []byte
+	Fresh       bool
+	Alive       bool
+	Fetching    bool
+	Quiet       bool
+}
+
+// A variable with its token. fresh means that the token need not be fetched yet, alive that it can be
+// used, fetching that a fetch is in progress, and quiet that the last failure still counts.
+func (q *Queries) TokenGet(ctx context.Context, db DBTX, arg TokenGetParams) (TokenGetRow, error) {
+	row := db.QueryRow(ctx, TokenGet, arg.WorkspaceID, arg.Name)
+	var i TokenGetRow
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Sealed,
+		&i.SealedToken,
+		&i.TokenNumber,
+		&i.FetchID,
+		&i.LastFetchID,
+		&i.FetchError,
+		&i.Fresh,
+		&i.Alive,
+		&i.Fetching,
+		&i.Quiet,
+	)
+	return i, err
+}
+
+const TokenStore = `-- name: TokenStore :execrows
+UPDATE environment_variables SET sealed_token = $1::bytea, token_number = token_number + 1, token_at = now(),
+       token_refresh_at = now() + $2::interval, token_expires_at = now() + $3::interval,
+       fetch_id = NULL, fetching_until = NULL, last_fetch_id = $4::uuid, fetch_error = NULL, failed_until = NULL
+WHERE workspace_id = $5 AND id = $6 AND fetch_id = $4::uuid
+`
+
+type TokenStoreParams struct {
+	SealedToken []byte
+	FreshFor    time.Duration
+	AliveFor    time.Duration
+	FetchID     uuid.UUID
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Ends a fetch with a token, unless the variable was set or another fetch began.
+func (q *Queries) TokenStore(ctx context.Context, db DBTX, arg TokenStoreParams) (int64, error) {
+	result, err := db.Exec(ctx, TokenStore,
+		arg.SealedToken,
+		arg.FreshFor,
+		arg.AliveFor,
+		arg.FetchID,
+		arg.WorkspaceID,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const VariableCount = `-- name: VariableCount :one
 SELECT count(*) FROM environment_variables WHERE workspace_id = $1
 `
@@ -38,7 +205,7 @@ func (q *Queries) VariableDelete(ctx context.Context, db DBTX, arg VariableDelet
 }
 
 const VariableGet = `-- name: VariableGet :one
-SELECT id, name, description, secret, sealed, created_at, updated_at FROM environment_variables
+SELECT id, name, description, secret, kind, sealed, created_at, updated_at FROM environment_variables
 WHERE workspace_id = $1 AND name = $2
 `
 
@@ -52,6 +219,7 @@ type VariableGetRow struct {
 	Name        string
 	Description string
 	Secret      bool
+	Kind        string
 	Sealed      []byte
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -65,6 +233,7 @@ func (q *Queries) VariableGet(ctx context.Context, db DBTX, arg VariableGetParam
 		&i.Name,
 		&i.Description,
 		&i.Secret,
+		&i.Kind,
 		&i.Sealed,
 		&i.CreatedAt,
 		&i.UpdatedAt,
@@ -73,8 +242,8 @@ func (q *Queries) VariableGet(ctx context.Context, db DBTX, arg VariableGetParam
 }
 
 const VariableInsert = `-- name: VariableInsert :one
-INSERT INTO environment_variables (workspace_id, id, name, description, secret, sealed)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO environment_variables (workspace_id, id, name, description, secret, kind, sealed)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 RETURNING created_at, updated_at
 `
 
@@ -84,6 +253,7 @@ type VariableInsertParams struct {
 	Name        string
 	Description string
 	Secret      bool
+	Kind        string
 	Sealed      []byte
 }
 
@@ -99,6 +269,7 @@ func (q *Queries) VariableInsert(ctx context.Context, db DBTX, arg VariableInser
 		arg.Name,
 		arg.Description,
 		arg.Secret,
+		arg.Kind,
 		arg.Sealed,
 	)
 	var i VariableInsertRow
@@ -106,8 +277,38 @@ func (q *Queries) VariableInsert(ctx context.Context, db DBTX, arg VariableInser
 	return i, err
 }
 
+const VariableKinds = `-- name: VariableKinds :many
+SELECT name FROM environment_variables WHERE workspace_id = $1 AND name = ANY ($2::text[]) AND kind = 'oauth2'
+`
+
+type VariableKindsParams struct {
+	WorkspaceID uuid.UUID
+	Names       []string
+}
+
+// Those of the names whose variables are tokens.
+func (q *Queries) VariableKinds(ctx context.Context, db DBTX, arg VariableKindsParams) ([]string, error) {
+	rows, err := db.Query(ctx, VariableKinds, arg.WorkspaceID, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const VariableList = `-- name: VariableList :many
-SELECT id, name, description, secret, sealed, created_at, updated_at FROM environment_variables
+SELECT id, name, description, secret, kind, sealed, created_at, updated_at FROM environment_variables
 WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
 
@@ -122,6 +323,7 @@ type VariableListRow struct {
 	Name        string
 	Description string
 	Secret      bool
+	Kind        string
 	Sealed      []byte
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
@@ -142,6 +344,7 @@ func (q *Queries) VariableList(ctx context.Context, db DBTX, arg VariableListPar
 			&i.Name,
 			&i.Description,
 			&i.Secret,
+			&i.Kind,
 			&i.Sealed,
 			&i.CreatedAt,
 			&i.UpdatedAt,
@@ -185,7 +388,7 @@ func (q *Queries) VariableListHeaders(ctx context.Context, db DBTX, each int32) 
 }
 
 const VariableListNamed = `-- name: VariableListNamed :many
-SELECT id, name, secret, sealed FROM environment_variables
+SELECT id, name, secret, kind, sealed FROM environment_variables
 WHERE workspace_id = $1 AND name = ANY ($2::text[])
 `
 
@@ -198,6 +401,7 @@ type VariableListNamedRow struct {
 	ID     uuid.UUID
 	Name   string
 	Secret bool
+	Kind   string
 	Sealed []byte
 }
 
@@ -215,6 +419,7 @@ func (q *Queries) VariableListNamed(ctx context.Context, db DBTX, arg VariableLi
 			&i.ID,
 			&i.Name,
 			&i.Secret,
+			&i.Kind,
 			&i.Sealed,
 		); err != nil {
 			return nil, err
@@ -299,16 +504,125 @@ func (q *Queries) VariableReseal(ctx context.Context, db DBTX, arg VariableResea
 	return result.RowsAffected(), nil
 }
 
+const VariableTokenListHeaders = `-- name: VariableTokenListHeaders :many
+SELECT substring(seen.sealed_token FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.sealed_token FROM environment_variables o WHERE o.sealed_token IS NOT NULL ORDER BY o.id LIMIT $1)
+      UNION ALL
+      (SELECT n.sealed_token FROM environment_variables n WHERE n.sealed_token IS NOT NULL ORDER BY n.id DESC LIMIT $1)) AS seen
+`
+
+// The headers of the oldest and newest tokens, which name the key.
+func (q *Queries) VariableTokenListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
+	rows, err := db.Query(ctx, VariableTokenListHeaders, each)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var header []byte
+		if err := rows.Scan(&header); err != nil {
+			return nil, err
+		}
+		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const VariableTokenListSealed = `-- name: VariableTokenListSealed :many
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.sealed_token FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed_token END)::bytea AS stale
+FROM (SELECT v.workspace_id, v.id, v.sealed_token FROM environment_variables v WHERE v.id > $2 AND v.sealed_token IS NOT NULL ORDER BY v.id LIMIT $3) AS page
+ORDER BY page.id
+`
+
+type VariableTokenListSealedParams struct {
+	Header  []byte
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type VariableTokenListSealedRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Stale       []byte
+}
+
+// A page of variables with a token, in order of their ids. stale is set if the token is not sealed
+// under the key of the header.
+func (q *Queries) VariableTokenListSealed(ctx context.Context, db DBTX, arg VariableTokenListSealedParams) ([]VariableTokenListSealedRow, error) {
+	rows, err := db.Query(ctx, VariableTokenListSealed, arg.Header, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []VariableTokenListSealedRow{}
+	for rows.Next() {
+		var i VariableTokenListSealedRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.Stale); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const VariableTokenReseal = `-- name: VariableTokenReseal :execrows
+UPDATE environment_variables v SET sealed_token = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM environment_variables l
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
+                   unnest($3::bytea[]) AS stale, unnest($4::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.sealed_token = i.stale
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE v.workspace_id = free.workspace_id AND v.id = free.id
+`
+
+type VariableTokenResealParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Stale        [][]byte
+	Fresh        [][]byte
+}
+
+// Replaces tokens by their resealed form. It skips rows that are locked or changed.
+func (q *Queries) VariableTokenReseal(ctx context.Context, db DBTX, arg VariableTokenResealParams) (int64, error) {
+	result, err := db.Exec(ctx, VariableTokenReseal,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.Stale,
+		arg.Fresh,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const VariableUpdate = `-- name: VariableUpdate :one
-UPDATE environment_variables SET description = $1, secret = $2, sealed = $3, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $4 AND id = $5
+UPDATE environment_variables SET description = $1, secret = $2, kind = $3, sealed = $4, updated_at = GREATEST(updated_at, now()),
+       sealed_token = CASE WHEN $3 = 'oauth2' THEN sealed_token END,
+       token_refresh_at = CASE WHEN $5::boolean THEN token_refresh_at END,
+       token_expires_at = CASE WHEN $5::boolean THEN token_expires_at END,
+       fetch_id = CASE WHEN $5::boolean THEN fetch_id END,
+       fetching_until = CASE WHEN $5::boolean THEN fetching_until END,
+       last_fetch_id = CASE WHEN $5::boolean THEN last_fetch_id END,
+       fetch_error = NULL, failed_until = NULL
+WHERE workspace_id = $6 AND id = $7
 RETURNING created_at, updated_at
 `
 
 type VariableUpdateParams struct {
 	Description string
 	Secret      bool
+	Kind        string
 	Sealed      []byte
+	KeepsToken  bool
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
@@ -318,11 +632,15 @@ type VariableUpdateRow struct {
 	UpdatedAt time.Time
 }
 
+// Sets a variable. If its value or what its token is fetched with changes, its token has expired, and the
+// outcome of a fetch that is in progress no longer counts. The token is kept, to be hidden.
 func (q *Queries) VariableUpdate(ctx context.Context, db DBTX, arg VariableUpdateParams) (VariableUpdateRow, error) {
 	row := db.QueryRow(ctx, VariableUpdate,
 		arg.Description,
 		arg.Secret,
+		arg.Kind,
 		arg.Sealed,
+		arg.KeepsToken,
 		arg.WorkspaceID,
 		arg.ID,
 	)

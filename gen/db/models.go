@@ -232,14 +232,25 @@ type CreditPosting struct {
 }
 
 type EnvironmentVariable struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	Name        string
-	Description string
-	Secret      bool
-	Sealed      []byte
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
+	Name           string
+	Description    string
+	Secret         bool
+	Sealed         []byte
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	Kind           string
+	SealedToken    []byte
+	TokenNumber    int64
+	TokenAt        *time.Time
+	TokenRefreshAt *time.Time
+	TokenExpiresAt *time.Time
+	FetchID        *uuid.UUID
+	FetchingUntil  *time.Time
+	LastFetchID    *uuid.UUID
+	FetchError     []byte
+	FailedUntil    *time.Time
 }
 
 type Hook struct {

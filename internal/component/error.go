@@ -19,8 +19,9 @@ const (
 	CodeTimeout        = "TIMEOUT"
 	CodeCanceled       = "CANCELED"
 	CodeUpstream       = "UPSTREAM_ERROR"
-	CodeUnreadable     = "UPSTREAM_UNREADABLE" // an answer started that can't be read, so an unsafe call isn't repeated
-	CodeAddressBlocked = "ADDRESS_BLOCKED"     // the egress guard rejected the target
+	CodeUnreadable     = "UPSTREAM_UNREADABLE"    // an answer started that can't be read, so an unsafe call isn't repeated
+	CodeAddressBlocked = "ADDRESS_BLOCKED"        // the egress guard rejected the target
+	CodeCredential     = "CREDENTIAL_UNAVAILABLE" // a variable that is an access token has none
 	CodeOutputTooLarge = "OUTPUT_TOO_LARGE"
 	CodeInternal       = "INTERNAL_ERROR"
 )

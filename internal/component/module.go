@@ -10,9 +10,14 @@
 package component
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -151,3 +156,43 @@ const (
 	MaxWait   = 5 * time.Second // between two polls
 	minWait   = 20 * time.Millisecond
 )
+
+// An access token is put into the input and the config of a call just before each attempt. Until then, a
+// mark stands for it, which is random for each run: it has letters and digits only, so it stands the same in
+// JSON, in addresses and in headers. A digit at its end says whether it stands in an address.
+const (
+	plainToken   = "0"
+	addressToken = "1"
+)
+
+// TokenMark returns the mark that stands for a token in a string or in an address.
+func TokenMark(mark string, address bool) string {
+	if address {
+		return mark + addressToken
+	}
+	return mark + plainToken
+}
+
+// TokenMarks returns all marks of the tokens, to be hidden.
+func TokenMarks(tokens map[string]string) (marks []string) {
+	for _, name := range slices.Sorted(maps.Keys(tokens)) {
+		marks = append(marks, TokenMark(tokens[name], false), TokenMark(tokens[name], true))
+	}
+	return marks
+}
+
+// PutToken replaces the marks of a token in a call by the token.
+func (c *Call) PutToken(mark, token string) {
+	quoted, _ := json.Marshal(token) // a string can always be encoded
+	inText := quoted[1 : len(quoted)-1]
+	inAddress := []byte(strings.ReplaceAll(url.QueryEscape(token), "+", "%20")) // fits paths too
+	for _, part := range []*json.RawMessage{&c.Input, &c.Config} {
+		*part = bytes.ReplaceAll(*part, []byte(TokenMark(mark, false)), inText)
+		*part = bytes.ReplaceAll(*part, []byte(TokenMark(mark, true)), inAddress)
+	}
+	secrets := slices.Clone(c.Secrets)
+	for i := range secrets {
+		secrets[i] = strings.ReplaceAll(secrets[i], TokenMark(mark, false), token)
+	}
+	c.Secrets = append(secrets, token, string(inAddress))
+}

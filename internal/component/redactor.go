@@ -128,10 +128,11 @@ var wordsOfErrors = func() map[string]bool {
 		values dns refused reset unreachable timeout tls redirect blocked_address too_large status connection malformed rpc error panic custom none
 		sent redirectsTo no unknown answered certificate_name certificate_expired certificate_issuer certificate_invalid client_certificate
 		plain_http not_tls tls_version tls_name tls_alert tls_protocol handshake_closed unanswered cut_off not_http header content_length
-		transfer_encoding chunk other content_encoding gzip location charset output_mapping storage json_rpc`) {
+		transfer_encoding chunk other content_encoding gzip location charset output_mapping storage json_rpc
+		credential variable`) {
 		words[word] = true
 	}
-	for _, code := range []string{CodeInvalidInput, CodeTimeout, CodeCanceled, CodeUpstream, CodeUnreadable, CodeAddressBlocked, CodeOutputTooLarge, CodeInternal} {
+	for _, code := range []string{CodeInvalidInput, CodeTimeout, CodeCanceled, CodeUpstream, CodeUnreadable, CodeAddressBlocked, CodeOutputTooLarge, CodeCredential, CodeInternal} {
 		words[code] = true
 	}
 	return words

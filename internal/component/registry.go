@@ -71,6 +71,17 @@ func (e *Entry) Keyed(call Call) bool {
 	return is && module.Keyed(call)
 }
 
+// authorized is implemented by modules whose calls a server may refuse because of an access token.
+type authorized interface {
+	Unauthorized(result Result, err error) bool
+}
+
+// Unauthorized reports whether a server refused a call with 401, so that another access token may help.
+func (e *Entry) Unauthorized(result Result, err error) bool {
+	module, is := e.module.(authorized)
+	return is && module.Unauthorized(result, err)
+}
+
 // opener is implemented by modules whose secret fields also contain values that aren't secret.
 type opener interface{ Open(name string) bool }
 

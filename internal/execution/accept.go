@@ -145,16 +145,17 @@ type Stage struct {
 	EffectKey                       uuid.UUID // component.Call.EffectKey of its calls; zero: use ExecutionID
 
 	Module        string
-	Input, Config json.RawMessage // checked by the engine
-	Attempts      int             // 1..3; 0 means 1
-	Retry         json.RawMessage // a valid policy, instead of Attempts; nil: none
-	Timeout       time.Duration   // for each attempt, if shorter than the module's timeout; 0: use the module's timeout
-	Traceparent   string          // W3C trace context; may be empty
-	Reserve       credit.Amount   // credits that the run reserves in addition
-	Secrets       []string        // values that must not appear in errors, in addition to those that the module marks
-	Secret        bool            // seal the output even if the module does not mark it
-	Nested        bool            // its run has a parent run, which may be canceled while the stage is accepted
-	At            *time.Time      // creation time; nil: the start of the transaction
+	Input, Config json.RawMessage   // checked by the engine
+	Attempts      int               // 1..3; 0 means 1
+	Retry         json.RawMessage   // a valid policy, instead of Attempts; nil: none
+	Timeout       time.Duration     // for each attempt, if shorter than the module's timeout; 0: use the module's timeout
+	Traceparent   string            // W3C trace context; may be empty
+	Reserve       credit.Amount     // credits that the run reserves in addition
+	Secrets       []string          // values that must not appear in errors, in addition to those that the module marks
+	Tokens        map[string]string // marks in the input and the config that stand for access tokens, by variable
+	Secret        bool              // seal the output even if the module does not mark it
+	Nested        bool              // its run has a parent run, which may be canceled while the stage is accepted
+	At            *time.Time        // creation time; nil: the start of the transaction
 }
 
 // Items are stages that are accepted in one transaction. They hold free slots of this process. Call Done after

@@ -64,10 +64,11 @@ func (r *Runner) runAttempt(ctx context.Context, a attempt) (retryIn time.Durati
 type attempt struct {
 	*Runner
 	row    db.ExecutionStartManyRow
-	entry  *component.Entry // nil: this worker does not know the component
-	policy *retry.Policy    // nil: fixed delays
-	local  bool             // the queue did not fetch the execution's job
-	unsure bool             // its run, or a run above, may have been canceled before the start was committed
+	entry  *component.Entry  // nil: this worker does not know the component
+	policy *retry.Policy     // nil: fixed delays
+	tokens map[string]string // marks in the call that stand for access tokens, by variable
+	local  bool              // the queue did not fetch the execution's job
+	unsure bool              // its run, or a run above, may have been canceled before the start was committed
 }
 
 // Outcome is the outcome of an attempt: the execution is final, or paused.
@@ -129,12 +130,9 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 		return a.fail(ctx, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be decrypted", Err: err})
 	}
 	a.inflight.setRunning(row.ID, true)
-	runCtx, c, cancel, err := a.bounded(ctx, c)
-	defer cancel()
-	var result component.Result
-	if err == nil {
-		result, err = a.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
-	}
+	runCtx, cancel := a.untilCanceled(ctx)
+	defer cancel(nil)
+	result, c, stopped, err := a.callWithTokens(runCtx, c)
 	a.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
 	switch {
@@ -145,7 +143,7 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 	case ctx.Err() != nil:
 		return a.interrupted(ctx, a.entry.RepeatFor(c))
 	}
-	failure := cutOff(runCtx, row, asError(err))
+	failure := cutOff(stopped, row, asError(err))
 	if delay, again := a.next(c, failure, row.Since+a.now().Sub(start)); again {
 		return Outcome{result: outcomeRetry, pause: &pause{
 			delay:        delay,
@@ -246,6 +244,7 @@ func (a *attempt) open(ctx context.Context) (opened component.Call, secret bool,
 	opened = component.Call{
 		ExecutionID: row.ID, EffectKey: cmp.Or(c.EffectKey, row.ID), Attempt: int(row.Attempt), Input: c.Input, Config: c.Config, State: row.WaitState, Secrets: c.Secrets,
 	}
+	a.tokens = c.Tokens
 	if !vault.Sealed(row.WaitState) {
 		return opened, c.Secret, nil
 	}
@@ -265,10 +264,10 @@ func stateAt(row db.ExecutionStartManyRow) vault.Place {
 func waited(row db.ExecutionStartManyRow) bool { return row.Elapsed > 0 }
 
 // cutOff returns the failure of an attempt. The outcome is unknown if the request was sent and not
-// answered. If the failure doesn't say what was sent, the outcome is unknown if the attempt was interrupted
+// answered. If the failure doesn't say what was sent, the outcome is unknown if the attempt was stopped
 // or the component timed out.
-func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
-	known := run.Err() == nil && failure.Code != component.CodeTimeout
+func cutOff(stopped bool, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
+	known := !stopped && failure.Code != component.CodeTimeout
 	if sent := failure.Sent(); sent != "" {
 		known = sent != egress.SentUnknown
 	}
@@ -297,10 +296,20 @@ func asError(err error) *component.Error {
 	return &component.Error{Code: "INTERNAL_ERROR", Message: "the component failed", Err: err}
 }
 
-// bounded waits for the turn of an attempt's call, and returns a context that ends with the attempt's
-// time limit. The wait doesn't count. For a stage, the context is also canceled, with cause errCanceled,
-// when the run is canceled with mode immediate. bounded fails only if the context is done.
-func (a attempt) bounded(ctx context.Context, call component.Call) (context.Context, component.Call, context.CancelFunc, error) {
+// untilCanceled returns a context that, for a stage, is canceled with cause errCanceled when the run is
+// canceled with mode immediate. Call cancel in any case.
+func (a attempt) untilCanceled(ctx context.Context) (run context.Context, cancel context.CancelCauseFunc) {
+	row := a.row
+	run, cancel = context.WithCancelCause(ctx)
+	if row.RunID != nil {
+		go a.watchCancel(run, a.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancel)
+	}
+	return run, cancel
+}
+
+// call waits for the turn of an attempt's call, which doesn't count, and calls the component within what is
+// left of the attempt's time limit. stopped reports whether the time was over or ctx is done.
+func (a attempt) call(ctx context.Context, call component.Call, spent time.Duration) (result component.Result, stopped bool, err error) {
 	row, limit := a.row, a.entry.Timeout
 	if row.TimeoutMs != nil {
 		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
@@ -309,16 +318,13 @@ func (a attempt) bounded(ctx context.Context, call component.Call) (context.Cont
 	if a.CallTimeout > 0 {
 		limit = min(limit, a.CallTimeout)
 	}
-	ctx, cancelFor := context.WithCancelCause(ctx)
-	if row.RunID != nil {
-		go a.watchCancel(ctx, a.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
+	if call, err = a.Modules.Turn(ctx, row.WorkspaceID, row.Module, call); err != nil {
+		return result, true, err
 	}
-	call, err := a.Modules.Turn(ctx, row.WorkspaceID, row.Module, call)
-	if err != nil {
-		return ctx, call, func() { cancelFor(nil) }, err
-	}
-	ctx, stop := context.WithTimeout(ctx, limit)
-	return ctx, call, func() { stop(); cancelFor(nil) }, nil
+	ctx, stop := context.WithTimeout(ctx, limit-spent)
+	defer stop()
+	result, err = a.Modules.Run(egress.WithTenant(ctx, row.WorkspaceID.String()), row.Module, call)
+	return result, ctx.Err() != nil, err
 }
 
 // watchCancel cancels an attempt once its row is marked as canceling. It returns when ctx is

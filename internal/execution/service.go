@@ -32,6 +32,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/accesstoken"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution/callback"
@@ -67,6 +68,9 @@ type Deps struct {
 	// channel is nil, waits are never cut short.
 	Draining <-chan struct{}
 	Metrics  *telemetry.Metrics // may be nil
+
+	// Tokens has the access tokens of variables. If it is nil, calls that need one fail.
+	Tokens *accesstoken.Source
 
 	// Deliverer delivers the callbacks of executions that this process finished, right after the
 	// commit. If it is nil, all deliveries go through the queue.
@@ -112,6 +116,8 @@ type call struct {
 	Config json.RawMessage `json:"config"`
 	// Secrets are values that must not appear in errors.
 	Secrets []string `json:"secrets,omitempty"`
+	// Tokens are the marks in the input and the config that stand for access tokens, by variable.
+	Tokens map[string]string `json:"tokens,omitempty"`
 	// Secret seals the output even if the module does not mark it as secret.
 	Secret bool `json:"secret,omitempty"`
 	// EffectKey is component.Call.EffectKey. If zero, the execution's ID is used.

@@ -255,7 +255,7 @@ func (a *submission) setTerms(entry *component.Entry) {
 
 // sealCall seals the call.
 func (s *Service) sealCall(a *submission) error {
-	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.stage.Secrets, Secret: a.stage.Secret, EffectKey: a.stage.EffectKey, Retry: a.Retry})
+	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.stage.Secrets, Tokens: a.stage.Tokens, Secret: a.stage.Secret, EffectKey: a.stage.EffectKey, Retry: a.Retry})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}

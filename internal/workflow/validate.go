@@ -45,6 +45,13 @@ func (s *Service) Validate(ctx context.Context, workspaceID uuid.UUID, draft Dra
 	if err != nil {
 		return Checked{}, err
 	}
+	err = s.checkTokens(ctx, s.db, workspaceID, d)
+	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.InvalidInput {
+		return Checked{Faults: failure.Details, Warnings: []api.WorkflowWarning{}}, nil
+	}
+	if err != nil {
+		return Checked{}, err
+	}
 	absent, err := s.absent(ctx, s.db, workspaceID, d)
 	if err != nil {
 		return Checked{}, err
@@ -58,6 +65,9 @@ func (s *Service) withAbsent(ctx context.Context, conn postgres.DB, workspaceID 
 	var d definition
 	if err := json.Unmarshal(saved.shown, &d); err != nil {
 		return nil, fmt.Errorf("decode a definition: %w", err)
+	}
+	if err := s.checkTokens(ctx, conn, workspaceID, d); err != nil {
+		return nil, err
 	}
 	absent, err := s.absent(ctx, conn, workspaceID, d)
 	return append(saved.warnings, absent...), err

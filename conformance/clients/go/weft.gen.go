@@ -1177,7 +1177,8 @@ type ExecutionError struct {
 	// `TRANSACTION_DROPPED`. A stage of a run may also have `ITEM_FAILED` (an item of a loop failed), `NOT_FOUND`
 	// or `CONFLICT` (the workflow of a RUN_WORKFLOW is missing or cannot be run), `INSUFFICIENT_CREDITS`,
 	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, `MISSING_VALUE` (a reference has no value), `INVALID_ADDRESS`,
-	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), or the code of a FAIL. [Errors](/docs/errors) documents each code.
+	// `ORIGIN_NOT_ALLOWED` or `REFERENCE_TOO_LARGE` (nothing was sent), `CREDENTIAL_UNAVAILABLE` (a variable that
+	// is an access token has none), or the code of a FAIL. [Errors](/docs/errors) documents each code.
 	// More may be added.
 	//
 	//
@@ -1627,7 +1628,7 @@ type Problem struct {
 	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
-	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
+	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `variable_is_token`, `callback_secret_erased`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.

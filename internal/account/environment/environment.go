@@ -7,8 +7,10 @@
 package environment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -31,6 +33,10 @@ const (
 
 // Service stores variables.
 type Service struct {
+	// CheckTarget returns an error if the address of a token must not be called. Nil: it is checked only
+	// when it is called.
+	CheckTarget func(*url.URL) error
+
 	db      postgres.DB
 	keyring *seal.Keyring
 }
@@ -57,21 +63,29 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, limit int, af
 	return page, err
 }
 
-// SetParams describes a variable. If a field is nil, Set keeps its value. A new variable is not
+// SetParams describes a variable. If Secret or Description is nil, Set keeps it. A new variable is not
 // secret and has no description by default.
 type SetParams struct {
 	WorkspaceID uuid.UUID
 	Name        string // in the form that the contract requires
+	Kind        string // KindValue or KindToken; empty: KindValue, and no token becomes one
 	Value       string
+	Client      *Client // what a token is fetched with; without a secret, Set keeps the stored one
 	Secret      *bool
 	Description *string
 }
 
 // Set creates a variable or changes its value. It returns INVALID_INPUT for a value that is too
-// long, and CONFLICT if the workspace has too many variables.
+// long or a client that is invalid, and CONFLICT if the workspace has too many variables or a token would
+// become a value.
 func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVariable, err error) {
 	if len(p.Value) > maxValue {
 		return set, fault.InvalidAt("/value", "must have at most 8 KiB, got %d bytes", len(p.Value))
+	}
+	if p.Kind == KindToken {
+		if err := s.checkClient(p); err != nil {
+			return set, err
+		}
 	}
 	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		row, what, err := s.setTx(ctx, tx, p)
@@ -101,26 +115,29 @@ func (s *Service) setTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 			return row, "", err
 		}
 	}
-	if !isNew {
-		// A value that can't be opened counts as changed.
-		if value, err := s.open(p.WorkspaceID, row.ID, row.Sealed); err != nil || value != p.Value {
-			if err := recordTx(ctx, tx, p.WorkspaceID, p.Name); err != nil {
-				return row, "", err
-			}
+	content, kept, err := s.content(row, p)
+	if err != nil {
+		return row, "", err
+	}
+	if !isNew && !kept {
+		if err := recordTx(ctx, tx, p.WorkspaceID, p.Name); err != nil {
+			return row, "", err
 		}
 	}
+	row.Kind = cmp.Or(p.Kind, KindValue)
 	if p.Secret != nil {
 		row.Secret = *p.Secret
 	}
+	row.Secret = row.Secret || row.Kind == KindToken
 	if p.Description != nil {
 		row.Description = *p.Description
 	}
-	if row.Sealed, err = s.keyring.Seal([]byte(p.Value), SealedAt(p.WorkspaceID, row.ID)); err != nil {
+	if row.Sealed, err = s.keyring.Seal([]byte(content), SealedAt(p.WorkspaceID, row.ID)); err != nil {
 		return row, "", fmt.Errorf("seal environment variable: %w", err)
 	}
 	if isNew {
 		made, err := q.VariableInsert(ctx, tx, db.VariableInsertParams{
-			WorkspaceID: p.WorkspaceID, ID: row.ID, Name: row.Name, Description: row.Description, Secret: row.Secret, Sealed: row.Sealed,
+			WorkspaceID: p.WorkspaceID, ID: row.ID, Name: row.Name, Description: row.Description, Secret: row.Secret, Kind: row.Kind, Sealed: row.Sealed,
 		})
 		if err != nil {
 			return row, "", fmt.Errorf("insert environment variable: %w", err)
@@ -128,14 +145,32 @@ func (s *Service) setTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 		row.CreatedAt, row.UpdatedAt = made.CreatedAt, made.UpdatedAt
 		return row, "created", nil
 	}
-	kept, err := q.VariableUpdate(ctx, tx, db.VariableUpdateParams{
-		WorkspaceID: p.WorkspaceID, ID: row.ID, Description: row.Description, Secret: row.Secret, Sealed: row.Sealed,
+	updated, err := q.VariableUpdate(ctx, tx, db.VariableUpdateParams{
+		WorkspaceID: p.WorkspaceID, ID: row.ID, Description: row.Description, Secret: row.Secret, Kind: row.Kind, Sealed: row.Sealed, KeepsToken: kept,
 	})
 	if err != nil {
 		return row, "", fmt.Errorf("update environment variable: %w", err)
 	}
-	row.UpdatedAt = kept.UpdatedAt
+	row.UpdatedAt = updated.UpdatedAt
 	return row, "updated", nil
+}
+
+// content returns what is sealed for a variable that is set, and whether it is what the stored row has.
+// Content that can't be opened counts as changed.
+func (s *Service) content(row db.VariableGetRow, p SetParams) (content string, kept bool, err error) {
+	before, unreadable := "", error(nil)
+	if row.Sealed != nil {
+		before, unreadable = s.open(p.WorkspaceID, row.ID, row.Sealed)
+	}
+	if p.Kind == KindToken {
+		content, err = p.Client.sealedAfter(row.Kind, before, unreadable)
+	} else if content = p.Value; p.Kind == "" && row.Kind == KindToken {
+		err = &fault.Error{
+			Code: fault.Conflict, Reason: "variable_is_token",
+			Message: fmt.Sprintf("The variable %s is an access token (oauth2). To replace it by a value, send \"kind\": \"value\" with it.", p.Name),
+		}
+	}
+	return content, row.Sealed != nil && unreadable == nil && content == before && row.Kind == cmp.Or(p.Kind, KindValue), err
 }
 
 // newTx returns a new variable, which the caller inserts. It returns CONFLICT if the workspace has
@@ -190,15 +225,18 @@ func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string
 func auditTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, row db.VariableGetRow, what string) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "environment_variable." + what, SubjectKind: "environment_variable", SubjectID: row.ID.String(),
-		Details: map[string]any{"name": row.Name, "secret": row.Secret},
+		Details: map[string]any{"name": row.Name, "secret": row.Secret, "kind": row.Kind},
 	})
 }
 
 // record converts a variable to its API representation.
 func (s *Service) record(workspaceID uuid.UUID, row db.VariableGetRow) (api.EnvironmentVariable, error) {
 	shown := api.EnvironmentVariable{
-		Name: row.Name, Secret: row.Secret, Description: row.Description,
+		Name: row.Name, Kind: api.EnvironmentVariableKind(row.Kind), Secret: row.Secret, Description: row.Description,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
+	}
+	if row.Kind == KindToken {
+		return shown, s.showClient(&shown, workspaceID, row)
 	}
 	if row.Secret {
 		return shown, nil

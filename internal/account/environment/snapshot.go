@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,14 @@ type Snapshot struct {
 	// Changed are the names in Wanted.Fixed whose variables were changed or deleted after the
 	// version was saved.
 	Changed []string `json:"changed,omitempty"`
+	// Tokens are the variables that are access tokens, by name, with the marks that stand for them in the
+	// inputs of calls.
+	Tokens map[string]string `json:"tokens,omitempty"`
 }
+
+// mark returns a new mark. No one can guess it, so no text of a run can contain it by intention; it is made of
+// letters and digits, so it passes wherever a token does.
+func mark() string { return "WeftToken" + rand.Text() }
 
 // Wanted describes the content of the snapshot of a run.
 type Wanted struct {
@@ -56,6 +64,13 @@ func (s *Service) Take(ctx context.Context, conn postgres.DB, workspaceID, runID
 			return nil, fmt.Errorf("read environment variables: %w", err)
 		}
 		for _, row := range rows {
+			if row.Kind == KindToken {
+				if snapshot.Tokens == nil {
+					snapshot.Tokens = map[string]string{}
+				}
+				snapshot.Tokens[row.Name] = mark()
+				continue
+			}
 			value, err := s.open(workspaceID, row.ID, row.Sealed)
 			if err != nil {
 				return nil, err

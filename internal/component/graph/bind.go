@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weft-automation/weft/internal/component/template"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/reference"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -198,6 +202,9 @@ func (p *Plan) Fill(c Component, values *template.Values, plain func(pointer, te
 	}{{"/input", &c.Input}, {"/config", &c.Config}} {
 		*part.data, err = template.Walk(part.pointer, *part.data, func(pointer, written string) (value any, keep bool, err error) {
 			t, refers := n.texts[pointer]
+			if !refers {
+				t, refers = n.tokenText(pointer, written, values)
+			}
 			switch {
 			case !refers:
 				value, err = plain(pointer, written)
@@ -236,4 +243,67 @@ func allowedOrigins(config json.RawMessage, plain func(pointer, text string) (st
 		origins = append(origins, origin)
 	}
 	return origins, nil
+}
+
+// isName is the test of names in a string that has references to variables only.
+func isName(name string) bool { return name == reference.Env }
+
+// tokenText returns a string that refers to access tokens, and otherwise only to variables.
+func (n *node) tokenText(pointer, written string, values *template.Values) (t text, is bool) {
+	if values == nil || values.Token == nil || !envref.In(written) || !envref.All(written) {
+		return t, false
+	}
+	compiled, err := template.Compile(written, isName)
+	if err != nil {
+		return t, false
+	}
+	inConfig := strings.HasPrefix(pointer, "/config/")
+	t = text{Text: compiled, address: n.isAddress(pointer), free: !inConfig}
+	return t, compiled.Refers(func(name string) bool { _, is := values.Token(name, false); return is })
+}
+
+// isAddress reports whether a field says where a call goes.
+func (n *node) isAddress(pointer string) bool {
+	paths, rest := n.module.InputAddresses, strings.TrimPrefix(pointer, "/input")
+	if inner, inConfig := strings.CutPrefix(pointer, "/config"); inConfig {
+		paths, rest = n.module.ConfigAddresses, inner
+	}
+	tokens := fault.Tokens(rest)
+	return slices.ContainsFunc(paths, func(path string) bool { return matches(path, tokens) })
+}
+
+// MisplacedToken returns where and why an access token cannot stand in a component, or "". calls reports
+// whether the component has an effect. isToken reports whether a variable is a token.
+func (p *Plan) MisplacedToken(id string, calls bool, isToken func(variable string) bool) (pointer, reason string) {
+	n := p.node(id)
+	used := slices.Concat(envref.Names(n.component.Input, n.component.Config), n.variables)
+	if !slices.ContainsFunc(used, isToken) {
+		return "", ""
+	}
+	if !calls || slices.ContainsFunc(n.variables, isToken) {
+		return "", "an access token (a variable of the kind oauth2) can stand only in the input and the config of components that call others, and not in an expression"
+	}
+	for _, part := range []struct {
+		pointer      string
+		data, schema json.RawMessage
+	}{{"/input", n.component.Input, n.module.Input}, {"/config", n.component.Config, n.module.Config}} {
+		schema, _ := jsonschema.Parse(part.schema) // the module's, which is valid
+		_, _ = template.Walk(part.pointer, object(part.data), func(at, written string) (any, bool, error) {
+			if reason != "" || !reference.In(written) || literalKind(schema, fault.Tokens(strings.TrimPrefix(at, part.pointer))) == literalText {
+				return written, true, nil
+			}
+			compiled, refers := n.texts[at].Text, n.texts[at].Text != nil
+			if !refers {
+				var err error
+				if compiled, err = template.Compile(written, isName); err != nil {
+					return written, true, nil
+				}
+			}
+			if why := compiled.MisplacedToken(isToken, n.isAddress(at)); why != "" {
+				pointer, reason = at, why
+			}
+			return written, true, nil
+		})
+	}
+	return pointer, reason
 }

@@ -161,7 +161,8 @@ func (f *filling) add(one part) error {
 		f.out.WriteString(one.text)
 		return nil
 	}
-	if isEnv(one.program) { // the owner's text
+	mark, isToken := f.values.token(one.program, true)
+	if isEnv(one.program) && !isToken { // the owner's text
 		text, err := f.values.text(one.program)
 		f.out.WriteString(text)
 		return err
@@ -171,6 +172,11 @@ func (f *filling) add(one part) error {
 			return err
 		}
 		f.started = true
+	}
+	if isToken {
+		f.filled = append(f.filled, f.out.Len())
+		f.out.WriteString(mark)
+		return nil
 	}
 	value, err := f.values.run(one.program)
 	if err != nil {

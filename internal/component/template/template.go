@@ -116,8 +116,11 @@ func (t *Text) ReadsLength() bool {
 type Values struct {
 	Value   func(p reference.Path) (value any, exists bool)
 	Results []any // of the strings with references that were filled
-	budget  expression.Budget
-	size    int // bytes of the results so far
+	// Token returns what stands for the access token that a variable is. Nil: no variable is one.
+	Token func(name string, address bool) (mark string, is bool)
+
+	budget expression.Budget
+	size   int // bytes of the results so far
 }
 
 // maxSize limits the bytes of what the references of one component produce.
@@ -154,6 +157,9 @@ func (v *Values) run(p *expression.Program) (any, error) {
 // left out. Its error is an *Error, unless the evaluation itself failed.
 func (t *Text) Fill(v *Values) (value any, keep bool, err error) {
 	if program := t.Whole(); program != nil {
+		if mark, is := v.token(program, false); is {
+			return mark, true, nil
+		}
 		value, err = v.run(program)
 		if missing, ok := errors.AsType[*Error](err); t.Optional && (err == nil && value == nil || ok && missing.Code == CodeMissing) {
 			return nil, false, nil
@@ -182,6 +188,9 @@ func (t *Text) Fill(v *Values) (value any, keep bool, err error) {
 
 // text returns the value of an expression as text: a string as it is, everything else as compact JSON.
 func (v *Values) text(p *expression.Program) (string, error) {
+	if mark, is := v.token(p, false); is {
+		return mark, nil
+	}
 	value, err := v.run(p)
 	if err != nil {
 		return "", err

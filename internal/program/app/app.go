@@ -237,6 +237,7 @@ func (a *App) buildGates() (err error) {
 // and these services, because advancing a run needs no worker.
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
+	a.variables.CheckTarget = a.guard.CheckTarget
 	a.engine = orchestrator.New(orchestrator.Deps{
 		System: a.pools.runs, Hub: a.hub, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Quarantined: a.held, Clock: a.clock, Log: a.log,

@@ -133,6 +133,7 @@ var places = map[string]place{
 		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "the variables of a workspace; it resolves nothing",
 	},
+	"internal/account/accesstoken": {level: 4, inside: []string{"gen/db", "internal/account/environment", "internal/kit/strictjson", "internal/kit/uuid7", "internal/kit/wait", "internal/platform/egress", "internal/platform/postgres", "internal/secret/seal"}, outside: []string{ids, "golang.org/x/sync"}, why: "access tokens of variables: fetched once for all who wait"},
 	"internal/account/ratelimit": {
 		level:  6,
 		inside: []string{"gen/db", "internal/kit/fault", "internal/kit/wait", "internal/platform/groupcommit", "internal/account/plan", "internal/platform/postgres", "internal/platform/telemetry", "internal/account/workspace"}, outside: []string{ids, pgx},
@@ -162,7 +163,7 @@ var places = map[string]place{
 		outside: []string{ids, pgx, river, traces}, why: "delivery of callbacks; independent of how executions run",
 	},
 	"internal/execution": {
-		level: 7, inside: []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
+		level: 7, inside: []string{"gen/", "internal/platform/clock", "internal/account/accesstoken", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 

@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
+	"github.com/weft-automation/weft/internal/account/accesstoken"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
@@ -90,6 +91,7 @@ func (a *App) executionDeps(registry *component.Registry, inserter *river.Client
 	return execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock,
+		Tokens:      accesstoken.New(a.pools.system, a.cfg.Keyring, a.guard),
 		CallTimeout: a.cfg.componentTimeout(),
 	}
 }

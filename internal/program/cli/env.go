@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -106,6 +107,54 @@ type envSet struct {
 	Value       *string `arg:"" optional:"" help:"Value of a variable that is not secret. Without this argument, the value is read from standard input."`
 	Secret      *bool   `negatable:"" help:"Never show the value again, and remove it from errors and logs. Without this flag, a new variable is not secret, and an existing variable stays as it is."`
 	Description *string `placeholder:"TEXT" help:"Description of the variable. Default: no change."`
+
+	OAuth2           bool    `name:"oauth2" help:"The variable is the current access token of a client (client credentials), which Weft fetches."`
+	TokenURL         *string `name:"token-url" placeholder:"URL" help:"With --oauth2: address from which the token is fetched."`
+	ClientID         *string `name:"client-id" placeholder:"ID" help:"With --oauth2: client ID."`
+	ClientSecretFile string  `name:"client-secret-file" placeholder:"FILE" help:"With --oauth2: file with the client secret; - for standard input. Default: the secret stays."`
+	Scope            *string `placeholder:"SCOPES" help:"With --oauth2: scopes to ask for, separated by spaces."`
+	Audience         *string `placeholder:"TEXT" help:"With --oauth2: field audience of the request."`
+	ClientAuth       *string `name:"client-auth" placeholder:"HOW" help:"With --oauth2: how the client ID and the secret are sent: header (the default) or body."`
+}
+
+// client fills in the fields of a variable that is an access token.
+func (c *envSet) client(s *session, request *api.SetEnvironmentVariableRequest) error {
+	if c.Value != nil {
+		return usage("--oauth2 takes no value: Weft fetches the token")
+	}
+	kind := api.EnvironmentVariableKind("oauth2")
+	request.Kind, request.TokenURL, request.ClientID = &kind, c.TokenURL, c.ClientID
+	request.Scope, request.Audience, request.ClientAuth = c.Scope, c.Audience, c.ClientAuth
+	var secret string
+	switch c.ClientSecretFile {
+	case "":
+		return nil
+	case "-":
+		text, there, err := readHidden(s, "Client secret of "+c.Name)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return usage("the client secret is missing: pass it on standard input")
+		}
+		secret = text
+	default:
+		raw, err := os.ReadFile(c.ClientSecretFile)
+		if err != nil {
+			return err
+		}
+		secret = withoutLineEnd(raw)
+	}
+	if !utf8.ValidString(secret) {
+		return usage("the client secret is not valid UTF-8")
+	}
+	request.ClientSecret = &secret
+	return nil
+}
+
+// isClient reports whether a flag of --oauth2 is set.
+func (c *envSet) isClient() bool {
+	return c.TokenURL != nil || c.ClientID != nil || c.ClientSecretFile != "" || c.Scope != nil || c.Audience != nil || c.ClientAuth != nil
 }
 
 func (c *envSet) Run(s caller) error {
@@ -115,10 +164,16 @@ func (c *envSet) Run(s caller) error {
 	}
 	request := api.SetEnvironmentVariableRequest{Secret: c.Secret, Description: c.Description}
 	switch {
+	case c.OAuth2:
+		if err := c.client(s.session, &request); err != nil {
+			return err
+		}
+	case c.isClient():
+		return usage("--token-url and the other flags of a client need --oauth2")
 	case c.Value != nil && c.Secret != nil && *c.Secret:
 		return usage("don't pass a secret value as an argument, which other users can see; pipe it to standard input instead")
 	case c.Value != nil:
-		if request.Value = *c.Value; c.Secret != nil {
+		if request.Value = c.Value; c.Secret != nil {
 			break
 		}
 		all, err := s.variables()
@@ -136,9 +191,9 @@ func (c *envSet) Run(s caller) error {
 		if !there { // otherwise a forgotten value would clear the variable
 			return usage(`the value is missing: pass it on standard input or as an argument ("" for an empty one)`)
 		}
-		request.Value = value
+		request.Value = &value
 	}
-	if !utf8.ValidString(request.Value) {
+	if request.Value != nil && !utf8.ValidString(*request.Value) {
 		return usage("the value is not valid UTF-8")
 	}
 	var set api.EnvironmentVariable
@@ -151,7 +206,7 @@ func (c *envSet) Run(s caller) error {
 		kind = ", secret"
 	}
 	s.note("%s is set%s. Workflows refer to it as {{env.%s}}.", set.Name, kind, set.Name)
-	return s.printRecord(raw, "Name=name", "Value=value", "Secret=secret", "Description=description")
+	return s.printRecord(raw, "Name=name", "Value=value", "Kind=kind", "Token address=tokenUrl", "Client ID=clientId", "Secret=secret", "Description=description")
 }
 
 // readHidden reads a value from standard input: on a terminal a line that is not echoed, otherwise

@@ -39,6 +39,7 @@ type page struct {
 var tables = []table{
 	{"component_executions", execution.SealedAt, (*db.Queries).ExecutionListHeaders, pagesOf((*db.Queries).ExecutionListSealed), replacing((*db.Queries).ExecutionReseal)},
 	{"environment_variables", environment.SealedAt, (*db.Queries).VariableListHeaders, pagesOf((*db.Queries).VariableListSealed), replacing((*db.Queries).VariableReseal)},
+	{"environment_variables (tokens)", environment.TokenAt, (*db.Queries).VariableTokenListHeaders, pagesOf((*db.Queries).VariableTokenListSealed), replacing((*db.Queries).VariableTokenReseal)},
 	{"hooks", hook.SealedAt, (*db.Queries).HookListHeaders, pagesOf((*db.Queries).HookListSealed), replacing((*db.Queries).HookReseal)},
 	{"hooks (previous secrets)", hook.PreviousAt, (*db.Queries).HookPreviousListHeaders, pagesOf((*db.Queries).HookPreviousListSealed), replacing((*db.Queries).HookPreviousReseal)},
 	{"hooks (verify tokens)", hook.TokenAt, (*db.Queries).HookTokenListHeaders, pagesOf((*db.Queries).HookTokenListSealed), replacing((*db.Queries).HookTokenReseal)},

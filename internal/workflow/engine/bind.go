@@ -251,6 +251,12 @@ func (a *Advance) resolve(c graph.Component, values *template.Values) (graph.Com
 	if !known {
 		return c, nil // starting its execution reports the error
 	}
+	if err := a.checkTokens(c, entry); err != nil {
+		return c, err
+	}
+	if len(env.Tokens) > 0 && values != nil { // a loop, which has no values, has no tokens
+		values.Token = env.token
+	}
 	expressions := entry.Flow().Expressions != nil
 	variables := envref.NewFiller(env.Values)
 	filled, err := a.Plan.Fill(c, values, func(pointer, text string) (string, error) {

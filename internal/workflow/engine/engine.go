@@ -144,6 +144,7 @@ type Variables struct {
 	Values  envref.Values
 	Secrets []string            // see environment.Snapshot
 	Changed []string            // see environment.Snapshot
+	Tokens  map[string]string   // see environment.Snapshot
 	Hidden  *component.Redactor // redacts the secrets
 	Err     error               // why they could not be decrypted
 }

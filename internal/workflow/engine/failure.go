@@ -26,9 +26,7 @@ func (a *Advance) namesSecret(c graph.Component) bool {
 	if entry, known := a.modules.Lookup(c.Module); known && controls[c.Module] == nil {
 		c.Input, c.Config = entry.RedactInput(c.Input), entry.RedactConfig(c.Config)
 	}
-	return slices.ContainsFunc(slices.Concat(envref.Names(c.Input, c.Config), a.Plan.Variables(c.ID)), func(name string) bool {
-		return slices.Contains(a.Variables.Secrets, a.Variables.Values[name])
-	})
+	return slices.ContainsFunc(slices.Concat(envref.Names(c.Input, c.Config), a.Plan.Variables(c.ID)), a.Variables.secret)
 }
 
 // redactFailure returns the error of a stage without the secrets of the run and of the stage's

@@ -133,7 +133,7 @@ func (a *Advance) fillReferences(sc *scope, t *Stage, written graph.Component, b
 // usesSecret reports whether a component refers to a secret variable.
 func (a *Advance) usesSecret(c graph.Component) bool {
 	names := slices.Concat(envref.Names(c.Input, c.Config), a.Plan.Variables(c.ID))
-	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(a.Variables.Secrets, a.Variables.Values[name]) })
+	return slices.ContainsFunc(names, a.Variables.secret)
 }
 
 // neutralBinding returns the input and the config from which the effect key of a stage is computed: those

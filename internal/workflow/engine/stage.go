@@ -80,6 +80,7 @@ type Execution struct {
 	Timeout   time.Duration
 	Reserve   credit.Amount // credits that the run reserves for it
 	Secrets   []string
+	Tokens    map[string]string // marks in the input and the config that stand for access tokens, by variable
 }
 
 // answered reports whether what a bound stage waited for is known.
@@ -246,13 +247,14 @@ func (a *Advance) execute(t *Stage, reserve credit.Amount) error {
 		return fmt.Errorf("make execution id: %w", err)
 	}
 	input, config := a.neutralBinding(t.scope, t)
-	effectKey, err := a.EffectID(t, input, config)
+	effectKey, err := a.EffectID(t, a.Variables.unmarked(input), a.Variables.unmarked(config))
 	if err != nil {
 		return err
 	}
 	t.Execution = &Execution{
 		ID: executionID, EffectKey: effectKey, Input: t.call.Input, Config: t.call.Config, Attempts: t.Component.Attempts, Retry: t.Component.Retry,
 		Timeout: time.Duration(t.Component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: t.call.Secrets,
+		Tokens: a.Variables.marked(t.call.Input, t.call.Config),
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (a *advance) executions() (all []execution.Stage) {
 		e := execution.Stage{
 			WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, ExecutionID: t.Execution.ID, EffectKey: t.Execution.EffectKey,
 			Module: t.Component.Module, Input: t.Execution.Input, Config: t.Execution.Config, Attempts: t.Execution.Attempts, Retry: t.Execution.Retry,
-			Timeout: t.Execution.Timeout, Reserve: t.Execution.Reserve, Secrets: t.Execution.Secrets, Secret: t.Secret, Nested: a.row.ParentRunID != nil,
+			Timeout: t.Execution.Timeout, Reserve: t.Execution.Reserve, Secrets: t.Execution.Secrets, Tokens: t.Execution.Tokens, Secret: t.Secret, Nested: a.row.ParentRunID != nil,
 			At: a.unlessFirst(a.At),
 		}
 		if a.row.Traceparent != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/storage"
@@ -93,7 +94,10 @@ func (o *Orchestrator) openVariables(row db.RunLockRow) engine.Variables {
 		return engine.Variables{}
 	}
 	opened, err := o.Environment.Open(row.WorkspaceID, row.ID, row.Variables)
-	return engine.Variables{Values: opened.Values, Secrets: opened.Secrets, Changed: opened.Changed, Hidden: component.NewRedactor(opened.Secrets...), Err: err}
+	secrets := slices.Concat(opened.Secrets, component.TokenMarks(opened.Tokens))
+	return engine.Variables{
+		Values: opened.Values, Secrets: secrets, Changed: opened.Changed, Tokens: opened.Tokens, Hidden: component.NewRedactor(secrets...), Err: err,
+	}
 }
 
 // openInput decrypts the input of a run.

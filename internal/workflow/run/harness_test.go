@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/accesstoken"
 	"github.com/weft-automation/weft/internal/account/environment"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
@@ -27,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/local/pgtest"
+	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
@@ -59,6 +61,7 @@ type bench struct {
 	workspace uuid.UUID
 	keyring   *seal.Keyring
 	modules   *component.Registry
+	guard     *egress.Guard // fetches access tokens; nil: not available
 }
 
 // newBench returns a bench whose nodes have all control-flow modules, WORK, PURE, and the modules
@@ -131,6 +134,9 @@ func (b *bench) start(t testing.TB, o options) *node {
 	hub := notify.NewHub()
 	kept := vault.New(system, b.keyring)
 	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Vault: kept, Hub: hub}
+	if b.guard != nil {
+		deps.Tokens = accesstoken.New(system, b.keyring, b.guard)
+	}
 	identity := execution.NewIdentity(b.dsn, 2*max(o.slots, 1), log)
 	ends := deps
 	ends.DB = system

@@ -121,6 +121,15 @@ func (a *apiCall) Keyed(call component.Call) bool {
 	return err == nil && changes(config.Method) && a.RepeatFor(call) == component.RepeatIdempotent
 }
 
+// Unauthorized reports whether the server answered 401, as a failure or as a value.
+func (*apiCall) Unauthorized(result component.Result, err error) bool {
+	if failed, ok := errors.AsType[*component.Error](err); ok {
+		return failed.Status() == http.StatusUnauthorized
+	}
+	var output struct{ Status int }
+	return err == nil && json.Unmarshal(result.Output, &output) == nil && output.Status == http.StatusUnauthorized
+}
+
 type config struct {
 	APIURL        string            `json:"apiUrl"`
 	Method        string            `json:"method"`
