@@ -13,7 +13,7 @@ import (
 //go:embed examples/*.yaml
 var exampleFiles embed.FS
 
-// Example returns a workflow file that uses the module, or "" if there is none.
+// Example returns a workflow file that uses the module, or "" for a module without one.
 func Example(module string) string {
 	text, err := exampleFiles.ReadFile("examples/" + module + ".yaml")
 	if err != nil {

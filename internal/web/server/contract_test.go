@@ -236,7 +236,7 @@ func TestExecuteReportsTheFaultsOfFormCallbackAndModuleTogether(t *testing.T) {
 		{"callback and module", `{"module":"HASHH","input":{},"config":{},"callbackUrl":"ftp://x.example"}`, "/callbackUrl /module"},
 		{"a missing config and an unknown module", `{"module":"HASHH","input":{}}`, "/config /module"},
 		{"a missing module once", `{"input":{},"config":{},"attempts":9}`, "/attempts /module"},
-		{"a type that hides the rest", `{"module":"HASHH","input":{},"config":{},"attempts":"x"}`, "/attempts"},
+		{"a wrong type", `{"module":"HASHH","input":{},"config":{},"attempts":"x"}`, "/attempts /module"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := s.do(t, "POST", executePath, c.body)
