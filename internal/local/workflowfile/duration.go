@@ -53,10 +53,17 @@ func (r *reading) expandRetry(owner *yaml.Node, where string) {
 func (r *reading) expandDuration(object *yaml.Node, name, where string) {
 	short := strings.TrimSuffix(name, "Ms")
 	value := field(object, short)
+	given := field(object, name)
 	switch {
+	case value == nil && given != nil && given.Tag == tagString:
+		if milliseconds, err := calendar.ParseDuration(given.Value); err == nil {
+			r.fault(given, where+"."+name, "%s takes milliseconds without a unit: write %s: %s", name, short, given.Value)
+			given.Tag, given.Value = tagNumber, strconv.FormatInt(milliseconds, 10)
+		}
+		return
 	case value == nil:
 		return
-	case field(object, name) != nil:
+	case given != nil:
 		r.fault(value, where, "%s and %s are the same field: remove one of them", short, name)
 		remove(object, short)
 		return

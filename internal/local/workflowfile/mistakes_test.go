@@ -63,6 +63,12 @@ var mistakes = []struct{ tool, file, want string }{
 	{"YAML", "name: a\n~x: 010", `line 2: x: write the number 010 in decimal form, or the string in quotes`},
 	{"YAML", "name: a\n~x: 0x1F", `line 2: x: write the number 0x1F in decimal form, or the string in quotes`},
 	{"YAML", "name: a\n~x: *b", `line 2: put quotes around a value that starts with *: x: "*…"`},
+	{"YAML", "components:\n  a: &b {module: X}\n~  c: *b", `line 3: components.c: anchors and aliases (&, *) are not supported: write the value again`},
+	{"YAML", "x: &b {v: 1}\ny:\n~  <<: *b", `line 3: y.<<: merge keys (<<) are not supported: write the fields again`},
+	{"YAML", "name: a\n~---\nname: b", `line 2: the file has more than one YAML document: write each workflow into a file`},
+	{"YAML", "x: &b\n~  v: *b", `line 2: x.v: anchors and aliases (&, *) are not supported: write the value again`},
+	{"duration", "components:\n  a:\n    module: DELAY\n~    config: {durationMs: 90s}", `line 4: components.a.config.durationMs: durationMs takes milliseconds without a unit: write duration: 90s`},
+	{"duration", "components:\n  a:\n    module: X\n~    timeoutMs: 5m", `line 4: components.a.timeoutMs: timeoutMs takes milliseconds without a unit: write timeout: 5m`},
 	{"YAML", "name: a\n~x: !ref b", `line 2: x: the tag !ref is not supported: remove it, or put quotes around the value`},
 	{"YAML", "name: a\n~x: - b", `line 2: start the list on the next line, or write it in brackets: x: [a, b]`},
 	{"YAML", "name: a\n~x: > b", `line 2: put quotes around a value that starts with | or >, or start the text on the next line: x: "…"`},
@@ -89,6 +95,26 @@ func TestMistakesAreAnsweredWithWhatToWrite(t *testing.T) {
 		if line := fmt.Sprintf("line %d: ", 1+strings.Count(m.file[:strings.Index(m.file, "~")], "\n")); !strings.HasPrefix(m.want, line) {
 			t.Errorf("%s: %q does not name the line of %s", m.tool, m.want, m.file)
 		}
+	}
+}
+
+// An anchor that no alias uses changes nothing. What an alias stands for is checked as if it were written
+// again, within limits.
+func TestAliasesAreReadAsWhatTheyStandFor(t *testing.T) {
+	t.Parallel()
+	if file, err := workflowfile.Read([]byte("components: {a: &b {module: X}}")); err != nil || !strings.Contains(string(file.JSON), `{"id":"a","module":"X"}`) {
+		t.Errorf("an anchor: %s, %v", file.JSON, err)
+	}
+	file, err := workflowfile.Read([]byte("components: {a: &b {module: X, config: {v: 1}}, c: *b, d: {<<: *b, module: Y}}"))
+	if want := `{"id":"c","module":"X","config":{"v":1}},{"id":"d","config":{"v":1},"module":"Y"}`; err == nil || !strings.Contains(string(file.JSON), want) {
+		t.Errorf("got %s, %v, want %s", file.JSON, err, want)
+	}
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 20 {
+		text += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
+	}
+	if file, err = workflowfile.Read([]byte(text)); err == nil || len(file.JSON) > 1<<20 {
+		t.Errorf("%d bytes, %v", len(file.JSON), err)
 	}
 }
 
