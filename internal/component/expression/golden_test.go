@@ -10,7 +10,7 @@ import (
 )
 
 // The cases are those of testdata/csv.py.txt: what Python's csv module writes, parseCSV reads as it does,
-// and formatCSV writes the same text.
+// and formatCSV writes it in the same form.
 func TestCSVIsThatOfPython(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/csv.json")
@@ -21,7 +21,7 @@ func TestCSVIsThatOfPython(t *testing.T) {
 		Cases []struct {
 			Text  string
 			Rows  []map[string]any
-			Lines []any // of a text in the form in which formatCSV writes
+			Lines []any // in the form in which formatCSV writes
 		}
 	}
 	if err := json.Unmarshal(data, &file); err != nil || len(file.Cases) < 100 {

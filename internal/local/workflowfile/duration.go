@@ -3,6 +3,7 @@ package workflowfile
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	yaml "github.com/oasdiff/yaml3"
 
@@ -71,8 +72,7 @@ func (r *reading) expandDuration(object *yaml.Node, name, where string) {
 	milliseconds, err := calendar.ParseDuration(value.Value)
 	if err != nil || value.Tag != tagString {
 		r.fault(value, where+"."+short, "%s; %s takes milliseconds", calendar.ErrDuration, name)
-		remove(object, short)
-		return
+		milliseconds = time.Hour.Milliseconds() // any, so that the field isn't missing
 	}
 	value.Tag, value.Value = tagNumber, strconv.FormatInt(milliseconds, 10)
 	r.rename(object, short, name)

@@ -127,6 +127,7 @@ func TestAllMistakesOfAFileAreReportedAtOnce(t *testing.T) {
 		"line 3: components.load.uses: this is not a field here: write module",
 		"line 3: components.load.retries: this is not a field here: write retry, such as retry: {maxElapsed: 1h}, or attempts, from 1 to 3",
 		"line 4: components.ship.needs: this is not a field here: write after, with the names of the components that come first",
+		`line 4: components.ship.after: "laod" is not a component or COMPONENT.PORT. Did you mean load? The components are load, ship, note`,
 		"line 4: components.ship.with: this is not a field here: write input",
 		`line 4: steps.ship.with.v: put quotes around a reference in double braces, such as "{{start.amount}}"`,
 		`line 7: components.note.config.duration: expected a duration with the units d, h, m, s and ms, such as 90s, 36h or 1h30m; durationMs takes milliseconds`,

@@ -59,6 +59,31 @@ func TestExampleOfEachComponentRuns(t *testing.T) {
 	}
 }
 
+// A fault of the file is not followed by faults that it causes.
+func TestValidateReportsNoConsequencesOfFaults(t *testing.T) {
+	t.Parallel()
+	environ, _ := startWeft(t)
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, []byte(`name: a
+components:
+  start: {module: ON_API_CALLED}
+  wait: {module: DELAY, needs: strat, config: {duration: 2 days}}
+  text: RESPOND
+  answer: {module: RESPOND, attempts: "x", after: wait}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checked := run(t, environ, "", "workflows", "validate", file)
+	checked.check(t, 6, "", "")
+	var places []string
+	for _, found := range regexp.MustCompile(`\((components\S+)\)\n`).FindAllStringSubmatch(checked.stdout, -1) {
+		places = append(places, found[1])
+	}
+	if got, want := strings.Join(places, " "), "components.wait.needs components.wait.after components.wait.config.duration components.text components.answer.attempts"; got != want {
+		t.Errorf("%s\ngot  %s\nwant %s", checked.stdout, got, want)
+	}
+}
+
 func checkExample(t *testing.T, environ []string, file string, c api.Component, move func(string) string) {
 	t.Helper()
 	text := catalog.Example(c.Module)
