@@ -11,7 +11,7 @@ func TestCallersSchemaIsCompiledOrExplained(t *testing.T) {
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}`: "",
 		`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object"}`:                                         "",
 		`true`:                        "",
-		`{"type":"text"}`:             "/inputSchema/type has none of the allowed forms",
+		`{"type":"text"}`:             `/inputSchema/type must be one of "array", "boolean", "integer", "null", "number", "object", "string"`,
 		`{"properties":7}`:            "/inputSchema/properties must be an object, got a number",
 		`{"pattern":"("}`:             "/inputSchema/pattern must be a valid regex",
 		`{"$ref":"#/$defs/none"}`:     "/inputSchema is not a valid JSON Schema",

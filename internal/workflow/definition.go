@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
@@ -70,7 +71,7 @@ func (draft Draft) parse() (definition, error) {
 // status 400 instead of 422, with all errors of the definition.
 func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	d, err := draft.parse()
-	if form := fault.Malformed(draft.Form); err != nil && form != nil {
+	if form := fault.Malformed(draft.Form); form != nil && (err != nil || slices.ContainsFunc(draft.Form, hidesGraph)) {
 		return stored{}, form
 	} else if err != nil {
 		return stored{}, err
@@ -94,6 +95,13 @@ func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 		return stored{}, malformed
 	}
 	return saved, err
+}
+
+// hidesGraph reports whether a fault in the form of a request is that a whole component, edge or
+// connection, or a list of them, can't be read. The graph without it would have other faults.
+func hidesGraph(form fault.Detail) bool {
+	part, inside, _ := strings.Cut(strings.TrimPrefix(form.Pointer, "/"), "/")
+	return slices.Contains([]string{"components", "sequenceEdges", "dataConnections"}, part) && !strings.Contains(inside, "/")
 }
 
 // variables returns the environment variables that the components refer to, sorted.

@@ -81,6 +81,7 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 		end    = `,{"id":"end","module":"RESPOND"}`
 		call   = `{"id":"call","module":"API_CALL","input":{"headers":{}},"config":{"apiUrl":"https://a.test/","method":"GET","outputMapping":{"price":"data.price"}}}`
 	)
+	responds := func(value string) string { return `{"id":"a","module":"RESPOND","input":{"t":` + value + `}}` }
 	logic := func(module, config string) string {
 		return `{"id":"a","module":"` + module + `","config":` + config + `}`
 	}
@@ -125,6 +126,15 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 		"the length of an output":               {components: start + `,{"id":"end","module":"RESPOND","input":{"n":"{{ start.items.length }}","m":"{{ first(start.items).length }}"}}`, edges: []string{"start next end"}, warnings: []string{"LENGTH_IS_FIELD /components/1/input/m", "LENGTH_IS_FIELD /components/1/input/n"}},
 		"the length of a string field":          {components: typed + `,{"id":"end","module":"RESPOND","input":{"n":"{{ start.triggeredAt.length }}"}}`, edges: []string{"start next end"}, faults: []string{"UNKNOWN_OUTPUT /components/1/input/n"}},
 		"a statement of a template":             {components: `{"id":"a","module":"RESPOND","input":{"t":"{% if x %}a{% endif %}"}}`, warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a $ before a reference":                {components: responds(`"${{ run.id }}"`), warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a = before a reference":                {components: responds(`"={{ run.id }}"`), warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a reference of JavaScript":             {components: responds(`"id ${run.id}"`), warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a reference of Tekton":                 {components: responds(`"$(a.x)"`), warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a reference of ERB":                    {components: responds(`"<%= run.id %>"`), warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a reference of Python":                 {components: responds(`"id {run.id}"`), warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"a variable of a shell":                 {components: responds(`"$run.id"`), warnings: []string{"REFERENCE_IS_TEXT /components/0/input/t"}},
+		"what only looks like one":              {components: responds(`"$12 ${HOME} {x.y} $(ls) $.run.id a$run.id {run} {\"a\":{\"b\":1}} {{ run.id }}"`)},
+		"a component without an output":         {components: call + `,{"id":"r","module":"RUN_WORKFLOW","config":{"workflowId":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"}},{"id":"end","module":"RESPOND","input":{"n":"{{ r }}"}}`, edges: []string{"call next r", "r next end"}, faults: []string{"INVALID_REFERENCE /components/2/input/n"}},
 		"a reference that is not closed":        {components: `{"id":"a","module":"RESPOND","input":{"t":"{{ start.x }"}}`, faults: []string{"INVALID_REFERENCE /components/0/input/t"}},
 		"a response in a loop":                  {components: `{"id":"a","module":"FOR_EACH","input":{"items":[1]}},{"id":"end","module":"RESPOND"}`, edges: []string{"a each end"}, warnings: []string{"RESPOND_IN_LOOP /components/1"}},
 		"a response after a loop":               {components: `{"id":"a","module":"FOR_EACH","input":{"items":[1]}},{"id":"b","module":"ARRAY_BUILDER"},{"id":"end","module":"RESPOND"}`, edges: []string{"a each b", "a done end"}},

@@ -17,6 +17,7 @@ func TestFormsOfOtherLanguagesAreAnsweredWithOurs(t *testing.T) {
 		`return a`:              "line 1, column 1: an expression has no statements: write condition ? value : other, or let name = value; result",
 		`f"a"`:                  `line 1, column 1: there are no f-strings: write "text " + name`,
 		`a.toUpperCase()`:       "line 1, column 3: values have no methods: expected a function or an operator, such as upper(text)",
+		`datetime.now()`:        "line 1, column 10: values have no methods: expected a function or an operator, such as now()",
 		`str(a)`:                "line 1, column 1: unknown function str: write string(value)",
 		`parseInt(a)`:           "line 1, column 1: unknown function parseInt: write int(text)",
 		`"===" + (a b)`:         "line 1, column 12: unexpected b: expected an operator or )",

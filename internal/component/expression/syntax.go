@@ -198,6 +198,7 @@ var foreignMembers = map[string]string{
 	"strip": "trim(text)", "format": "text + text", "items": "toPairs(object)", "map": "map(list, .name)", "filter": "filter(list, # > 1)",
 	"find": "find(list, # > 1)", "join": "join(list, separator)", "split": "split(text, separator)", "trim": "trim(text)", "replace": "replace(text, old, new)",
 	"upper": "upper(text)", "lower": "lower(text)", "get": "object.name ?? value", "keys": "keys(object)", "values": "values(object)", "toFixed": "fixed(number, digits)",
+	"now": "now()", "today": "now()", "utcnow": "now()", "reduce": "sum(list), or reduce(list, #acc + #)", "strftime": "format(time, layout)",
 }
 
 // foreignFunctions are functions of other languages, and what this one has instead.

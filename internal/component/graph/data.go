@@ -166,8 +166,8 @@ func (c *compiler) received(from, to int, path string, hops int) (*jsonschema.Sc
 	around := slices.Contains(c.nodes[to].around, from)
 	switch {
 	case own && !around:
-		return nil, fmt.Sprintf("%s is available only in the body of the FOR_EACH %s; outside of it, connect an output of a component of the body, which yields the array of its values",
-			quote(name), quote(n.component.ID))
+		return nil, fmt.Sprintf("%s is available only in the body of the FOR_EACH %s; put the component into the body with after: %s.each, or outside of it, refer to an output of a component of the body, which yields the array of its values",
+			quote(name), quote(n.component.ID), n.component.ID)
 	case !own && around:
 		return nil, fmt.Sprintf("inside its body, the FOR_EACH %s has only the outputs item and index, not %s", quote(n.component.ID), quote(path))
 	}

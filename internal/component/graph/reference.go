@@ -254,6 +254,14 @@ func (c *compiler) named(u use) {
 	}
 }
 
+// outputs returns the names of a component's outputs, or an example of one if any name is possible.
+func (n *node) outputs() string {
+	if names := n.output.Names(); len(names) > 0 {
+		return "; its outputs are " + listing(names)
+	}
+	return ", such as " + n.component.ID + ".NAME"
+}
+
 // connectPath checks a path to an output, or to the error, of a component.
 func (c *compiler) connectPath(u use) {
 	from, known := c.index[u.Root]
@@ -263,8 +271,7 @@ func (c *compiler) connectPath(u use) {
 	}
 	receiver, sender := &c.nodes[u.node], &c.nodes[from]
 	if len(u.Segments) == 0 {
-		c.fault(u.pointer, CodeInvalidReference, "component %s: %s must be followed by the name of an output; its outputs are %s",
-			quote(receiver.component.ID), quote(u.Root), listing(sender.output.Names()))
+		c.fault(u.pointer, CodeInvalidReference, "component %s: %s must be followed by the name of an output%s", quote(receiver.component.ID), quote(u.Root), sender.outputs())
 		return
 	}
 	failure := u.Segments[0] == "error" && !sender.module.Trigger

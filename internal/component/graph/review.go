@@ -153,10 +153,38 @@ const length = "length"
 // statement matches the beginning of a statement of Jinja and similar languages.
 var statement = regexp.MustCompile(`\{%-?\s*\w+`)
 
-// statements warns about a string with a statement of another template language.
+// strays match the references of other tools, and the path in them.
+var strays = []struct {
+	form    string
+	pattern *regexp.Regexp
+}{
+	{"${…}", regexp.MustCompile(`\$\{ *([\w-]+(?:[.\[][\w.\[\]-]*)?) *\}`)},
+	{"$(…)", regexp.MustCompile(`\$\( *([\w-]+(?:[.\[][\w.\[\]-]*)?) *\)`)},
+	{"<% … %>", regexp.MustCompile(`<%=? *([\w-]+(?:[.\[][\w.\[\]-]*)?) *%>`)},
+	{"{…}", regexp.MustCompile(`(?:^|[^{$])\{ *([\w-]+[.\[][\w.\[\]-]*) *\}(?:[^}]|$)`)},
+	{"$", regexp.MustCompile(`(?:^|[^\w$])\$([A-Za-z_][\w-]*[.\[][\w.\[\]-]*\w\]?)`)},
+}
+
+// statements warns about a string with a statement or a reference of another language.
 func (c *compiler) statements(n *node, place, written string) {
+	id, known := quote(n.component.ID), c.nameTest(nil)
 	if statement.MatchString(written) {
-		c.warn(place, WarnText, "component %s: {%% … %%} is text here; write {{ condition ? value : other }}, or use the component IF", quote(n.component.ID))
+		c.warn(place, WarnText, "component %s: {%% … %%} is text here; write {{ condition ? value : other }}, or use the component IF", id)
+	}
+	switch {
+	case strings.Contains(written, "${{"):
+		c.warn(place, WarnText, "component %s: the $ before {{ is text here; remove it, unless the value is to start with $", id)
+	case strings.HasPrefix(written, "={{"):
+		c.warn(place, WarnText, "component %s: the = before {{ is text here; remove it", id)
+	}
+	for _, stray := range strays {
+		found := stray.pattern.FindStringSubmatch(written)
+		if found == nil {
+			continue
+		}
+		if root, _, _ := strings.Cut(strings.ReplaceAll(found[1], "[", "."), "."); known(root) {
+			c.warn(place, WarnText, "component %s: %s is text here; write {{ %s }}", id, stray.form, found[1])
+		}
 	}
 }
 

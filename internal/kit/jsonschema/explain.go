@@ -95,17 +95,26 @@ func (e explanation) explain(invalid *santhosh.ValidationError) bool {
 	return !slices.ContainsFunc(invalid.Causes, func(cause *santhosh.ValidationError) bool { return !e.explain(cause) })
 }
 
-// onlyAlternative returns the reason why a value does not match the only alternative that isn't
-// null. It returns nil if there are several such alternatives.
+// onlyAlternative returns the reason why a value does not match the only alternative of its type, or the
+// only one that isn't null. It returns nil if there are several such alternatives.
 func onlyAlternative(causes []*santhosh.ValidationError) *santhosh.ValidationError {
-	others := slices.DeleteFunc(slices.Clone(causes), func(cause *santhosh.ValidationError) bool {
-		wanted, ok := cause.ErrorKind.(*kind.Type)
-		return ok && slices.Equal(wanted.Want, []string{"null"})
-	})
-	if len(others) != 1 {
-		return nil
+	for _, excluded := range []func(wanted []string) bool{
+		func([]string) bool { return true },
+		func(wanted []string) bool { return slices.Equal(wanted, []string{"null"}) },
+	} {
+		others := slices.DeleteFunc(slices.Clone(causes), func(cause *santhosh.ValidationError) bool {
+			at := len(cause.InstanceLocation)
+			for len(cause.Causes) == 1 { // of a reference
+				cause = cause.Causes[0]
+			}
+			wanted, ok := cause.ErrorKind.(*kind.Type)
+			return ok && len(cause.InstanceLocation) == at && excluded(wanted.Want)
+		})
+		if len(others) == 1 {
+			return others[0]
+		}
 	}
-	return others[0]
+	return nil
 }
 
 func (e explanation) leaf(at []string, k santhosh.ErrorKind) Violation {

@@ -35,6 +35,13 @@ func Check(data []byte) error {
 	return s.check()
 }
 
+// FaultLine returns the line, from 1, at which Check finds an error in data.
+func FaultLine(data []byte) int {
+	s := scanner{text: string(data)}
+	_ = s.check()
+	return 1 + strings.Count(s.text[:min(s.at, len(s.text))], "\n")
+}
+
 // CheckObject is Check for a value that must be an object.
 func CheckObject(data []byte) error {
 	if err := Check(data); err != nil {

@@ -3,6 +3,7 @@ package workflowfile
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	yaml "github.com/oasdiff/yaml3"
 
@@ -53,10 +54,17 @@ func (r *reading) expandRetry(owner *yaml.Node, where string) {
 func (r *reading) expandDuration(object *yaml.Node, name, where string) {
 	short := strings.TrimSuffix(name, "Ms")
 	value := field(object, short)
+	given := field(object, name)
 	switch {
+	case value == nil && given != nil && given.Tag == tagString:
+		if milliseconds, err := calendar.ParseDuration(given.Value); err == nil {
+			r.fault(given, where+"."+name, "%s takes milliseconds without a unit: write %s: %s", name, short, given.Value)
+			given.Tag, given.Value = tagNumber, strconv.FormatInt(milliseconds, 10)
+		}
+		return
 	case value == nil:
 		return
-	case field(object, name) != nil:
+	case given != nil:
 		r.fault(value, where, "%s and %s are the same field: remove one of them", short, name)
 		remove(object, short)
 		return
@@ -64,8 +72,7 @@ func (r *reading) expandDuration(object *yaml.Node, name, where string) {
 	milliseconds, err := calendar.ParseDuration(value.Value)
 	if err != nil || value.Tag != tagString {
 		r.fault(value, where+"."+short, "%s; %s takes milliseconds", calendar.ErrDuration, name)
-		remove(object, short)
-		return
+		milliseconds = time.Hour.Milliseconds() // any, so that the field isn't missing
 	}
 	value.Tag, value.Value = tagNumber, strconv.FormatInt(milliseconds, 10)
 	r.rename(object, short, name)

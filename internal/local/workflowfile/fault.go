@@ -42,6 +42,7 @@ func (f Faults) Error() string {
 // reading collects the faults of a file, and remembers what the API's form got other names for.
 type reading struct {
 	faults  Faults
+	aliased int                   // values that were copied for aliases
 	written map[*yaml.Node]string // names in the file, by the nodes of keys and edges
 }
 

@@ -63,6 +63,12 @@ var mistakes = []struct{ tool, file, want string }{
 	{"YAML", "name: a\n~x: 010", `line 2: x: write the number 010 in decimal form, or the string in quotes`},
 	{"YAML", "name: a\n~x: 0x1F", `line 2: x: write the number 0x1F in decimal form, or the string in quotes`},
 	{"YAML", "name: a\n~x: *b", `line 2: put quotes around a value that starts with *: x: "*…"`},
+	{"YAML", "components:\n  a: &b {module: X}\n~  c: *b", `line 3: components.c: anchors and aliases (&, *) are not supported: write the value again`},
+	{"YAML", "x: &b {v: 1}\ny:\n~  <<: *b", `line 3: y.<<: merge keys (<<) are not supported: write the fields again`},
+	{"YAML", "name: a\n~---\nname: b", `line 2: the file has more than one YAML document: write each workflow into a file`},
+	{"YAML", "x: &b\n~  v: *b", `line 2: x.v: anchors and aliases (&, *) are not supported: write the value again`},
+	{"duration", "components:\n  a:\n    module: DELAY\n~    config: {durationMs: 90s}", `line 4: components.a.config.durationMs: durationMs takes milliseconds without a unit: write duration: 90s`},
+	{"duration", "components:\n  a:\n    module: X\n~    timeoutMs: 5m", `line 4: components.a.timeoutMs: timeoutMs takes milliseconds without a unit: write timeout: 5m`},
 	{"YAML", "name: a\n~x: !ref b", `line 2: x: the tag !ref is not supported: remove it, or put quotes around the value`},
 	{"YAML", "name: a\n~x: - b", `line 2: start the list on the next line, or write it in brackets: x: [a, b]`},
 	{"YAML", "name: a\n~x: > b", `line 2: put quotes around a value that starts with | or >, or start the text on the next line: x: "…"`},
@@ -92,6 +98,26 @@ func TestMistakesAreAnsweredWithWhatToWrite(t *testing.T) {
 	}
 }
 
+// An anchor that no alias uses changes nothing. What an alias stands for is checked as if it were written
+// again, within limits.
+func TestAliasesAreReadAsWhatTheyStandFor(t *testing.T) {
+	t.Parallel()
+	if file, err := workflowfile.Read([]byte("components: {a: &b {module: X}}")); err != nil || !strings.Contains(string(file.JSON), `{"id":"a","module":"X"}`) {
+		t.Errorf("an anchor: %s, %v", file.JSON, err)
+	}
+	file, err := workflowfile.Read([]byte("components: {a: &b {module: X, config: {v: 1}}, c: *b, d: {<<: *b, module: Y}}"))
+	if want := `{"id":"c","module":"X","config":{"v":1}},{"id":"d","config":{"v":1},"module":"Y"}`; err == nil || !strings.Contains(string(file.JSON), want) {
+		t.Errorf("got %s, %v, want %s", file.JSON, err, want)
+	}
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 20 {
+		text += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
+	}
+	if file, err = workflowfile.Read([]byte(text)); err == nil || len(file.JSON) > 1<<20 {
+		t.Errorf("%d bytes, %v", len(file.JSON), err)
+	}
+}
+
 func TestAllMistakesOfAFileAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := workflowfile.Read([]byte("name: @a\nsteps:\n  load: {uses: X, retries: 3}\n  ship: {module: X, needs: laod, with: {v: {{load.n}}}}\n  note:\n    module: DELAY\n    config: {duration: soon}\n"))
@@ -101,6 +127,7 @@ func TestAllMistakesOfAFileAreReportedAtOnce(t *testing.T) {
 		"line 3: components.load.uses: this is not a field here: write module",
 		"line 3: components.load.retries: this is not a field here: write retry, such as retry: {maxElapsed: 1h}, or attempts, from 1 to 3",
 		"line 4: components.ship.needs: this is not a field here: write after, with the names of the components that come first",
+		`line 4: components.ship.after: "laod" is not a component or COMPONENT.PORT. Did you mean load? The components are load, ship, note`,
 		"line 4: components.ship.with: this is not a field here: write input",
 		`line 4: steps.ship.with.v: put quotes around a reference in double braces, such as "{{start.amount}}"`,
 		`line 7: components.note.config.duration: expected a duration with the units d, h, m, s and ms, such as 90s, 36h or 1h30m; durationMs takes milliseconds`,

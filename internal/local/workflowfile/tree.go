@@ -37,7 +37,11 @@ func (r *reading) parseYAML(text []byte) *yaml.Node {
 		return nil // repair has reported any other error
 	}
 	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
-		r.faults = append(r.faults, Fault{Message: "the file has more than one YAML document: write each workflow into a file"})
+		line := 0
+		if next.Kind == yaml.DocumentNode {
+			line = next.Line
+		}
+		r.faults = append(r.faults, Fault{Line: line, Message: "the file has more than one YAML document: write each workflow into a file"})
 	}
 	root := document.Content[0]
 	r.normalize(root, "")
@@ -56,7 +60,10 @@ func (r *reading) normalize(node *yaml.Node, name string) {
 			switch {
 			case key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0:
 				r.fault(node, name, "put quotes around a reference in double braces, such as \"{{start.amount}}\"")
-			case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" && key.Style == 0:
+			case key.Kind == yaml.ScalarNode && key.Tag == "!!merge" && key.Style == 0:
+				r.fault(key, inside, "merge keys (<<) are not supported: write the fields again")
+				r.merge(node, node.Content[i+1], &kept)
+			case key.Kind != yaml.ScalarNode:
 				r.fault(key, name, "a key must be a string")
 			case seen[key.Value]:
 				r.fault(key, inside, "the key %q occurs twice: remove or rename one of them", key.Value)
@@ -75,7 +82,48 @@ func (r *reading) normalize(node *yaml.Node, name string) {
 		r.normalizeScalar(node, name)
 	default:
 		r.fault(node, name, "anchors and aliases (&, *) are not supported: write the value again")
-		node.Kind, node.Tag, node.Value = yaml.ScalarNode, tagString, ""
+		line, column := node.Line, node.Column
+		if meant := r.copied(node.Alias); meant != nil {
+			*node = *meant
+		} else {
+			*node = yaml.Node{Kind: yaml.ScalarNode, Tag: tagString}
+		}
+		node.Line, node.Column = line, column
+	}
+}
+
+// maxCopied limits the values that aliases stand for, which could grow without bounds.
+const maxCopied = 10_000
+
+// copied returns a copy of the value of an alias, so that the rest of the file is checked as it was meant. It
+// returns nil for a value that contains its own alias, and beyond the limit.
+func (r *reading) copied(node *yaml.Node) *yaml.Node {
+	if r.aliased++; node == nil || node.Kind == yaml.AliasNode || r.aliased > maxCopied {
+		return nil
+	}
+	made := *node
+	made.Anchor, made.Content = "", make([]*yaml.Node, len(node.Content))
+	for i, inside := range node.Content {
+		if made.Content[i] = r.copied(inside); made.Content[i] == nil {
+			return nil
+		}
+	}
+	return &made
+}
+
+// merge adds the fields that a merge key stands for to those of an object, unless the object has them.
+func (r *reading) merge(object, from *yaml.Node, fields *[]*yaml.Node) {
+	if from.Kind != yaml.AliasNode {
+		return
+	}
+	meant := r.copied(from.Alias)
+	if meant == nil || meant.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i < len(meant.Content); i += 2 {
+		if field(object, meant.Content[i].Value) == nil {
+			*fields = append(*fields, meant.Content[i], meant.Content[i+1])
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func (r *reading) foreignIn(object *yaml.Node, where string, table words, own []
 		}
 		if advice != "" {
 			r.fault(key, strings.TrimPrefix(where+"."+key.Value, "."), "this is not a field here: %s", advice)
-			name := strings.TrimPrefix(advice, "write ")
+			name, _, _ := strings.Cut(strings.TrimPrefix(advice, "write "), ",")
 			if !slices.Contains(own, name) || field(object, name) != nil {
 				continue
 			}

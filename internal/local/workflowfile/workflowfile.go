@@ -10,9 +10,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	yaml "github.com/oasdiff/yaml3"
 
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -31,11 +33,17 @@ func Read(text []byte) (File, error) {
 	return r.read(r.parseYAML(text))
 }
 
-// ReadJSON reads a file in JSON, as Read does. It returns another error for text that is not JSON, a key
-// that occurs twice and data after the object.
+// ReadJSON reads a file in JSON, as Read does.
 func ReadJSON(text []byte) (File, error) {
 	root, err := parseJSON(text)
-	if err != nil {
+	if failure, ok := errors.AsType[*fault.Error](err); ok {
+		name := ""
+		if len(failure.Details) > 0 {
+			name = strings.Join(tokens(failure.Details[0].Pointer), ".")
+			failure.Message = failure.Details[0].Message
+		}
+		return File{}, Faults{{Line: strictjson.FaultLine(text), Name: name, Message: failure.Message}}
+	} else if err != nil {
 		return File{}, err
 	}
 	return (&reading{written: map[*yaml.Node]string{}}).read(root)

@@ -101,7 +101,11 @@ func TestWriteReturnsAnErrorForWhatItCannotWrite(t *testing.T) {
 func TestJSONFilesAreStrict(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
-		`{"name":"x"} {}`: "after", `{"name":"x","name":"y"}`: "name", `[]`: "must be a JSON object",
+		"{\"name\":\"x\"}\n {}":                  "line 2: there is text after the JSON value",
+		"{\"name\":\"x\",\n\"name\":\"y\"}":      "line 2: name: the object has this field twice",
+		"{\"name\":\"x\",\n\"components\":{},}":  "line 2: a field must start with its name in quotation marks",
+		"{\"components\":{\n\"a\":{\"b\":[1,]}}": "line 2: components.a.b.1: ",
+		"[]":                                     "line 1: the value must be a JSON object",
 	} {
 		if file, err := workflowfile.ReadJSON([]byte(given)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s was read as %s, %v", given, file.JSON, err)

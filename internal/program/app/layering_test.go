@@ -237,7 +237,7 @@ var places = map[string]place{
 	"internal/local/client":       {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the API client"},
 	"internal/local/proxy":        {level: 6, inside: []string{"internal/local/client", "internal/platform/egress", "internal/web/protocol"}, why: "signs and forwards requests of this machine; prints nothing"},
 	"internal/local/pgtest":       {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
-	"internal/local/workflowfile": {level: 3, inside: []string{"internal/kit/calendar", "internal/kit/spelling", "internal/kit/strictjson"}, outside: []string{"github.com/oasdiff/yaml3"}, why: "workflows as files for people; independent of the API's client"},
+	"internal/local/workflowfile": {level: 3, inside: []string{"internal/kit/calendar", "internal/kit/fault", "internal/kit/spelling", "internal/kit/strictjson"}, outside: []string{"github.com/oasdiff/yaml3"}, why: "workflows as files for people; independent of the API's client"},
 	"internal/local/demo":         {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
 
 	"internal/program/rotation":    {level: 12, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "re-encryption under another master key"},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,7 +90,7 @@ func (c *catalogued) print(s *session, fits func(api.Component) bool, missing st
 	if len(all) == 0 {
 		return notFound("%s", missing)
 	}
-	slices.SortStableFunc(all, func(a, b api.Component) int { return cmp.Compare(a.Category, b.Category) })
+	catalog.SortByCategory(all)
 	if s.tabular() {
 		for i := range all {
 			all[i].Description = catalog.FirstSentence(all[i].Description)
@@ -220,6 +219,9 @@ func description(c api.Component) (string, error) {
 		}
 	}
 	writePorts(&b, c.Ports)
+	if example := catalog.Example(c.Module); example != "" {
+		fmt.Fprintf(&b, "\nIn a workflow file\n  %s\n", strings.ReplaceAll(strings.TrimSpace(example), "\n", "\n  "))
+	}
 	if line := catalog.CallLine(c); line != "" {
 		fmt.Fprintf(&b, "\nFor example\n  %s\n", printable(line))
 	} else {

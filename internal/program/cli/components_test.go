@@ -84,6 +84,10 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	}
 	run(t, nowhere, "", "components", "--offline").check(t, 0, "UTILITY", "")
 	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "weft call HASH ", "")
+	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "In a workflow file\n  # Input: ", "")
+	if list := run(t, nowhere, "", "components", "--offline").stdout; strings.Index(list, "LOGIC") > strings.Index(list, "HTTP") || strings.Index(list, "HTTP") > strings.Index(list, "EVM") {
+		t.Errorf("the categories are in another order: %s", list)
+	}
 	run(t, nowhere, "", "components", "--offline", "IF").check(t, 0, "It is executed inside a workflow only.", "")
 	for _, c := range []struct{ module, want string }{
 		{"IF", "\nPorts, in a workflow\n  then   The condition holds.\n  else   The condition does not hold.\n  error  The component failed."},

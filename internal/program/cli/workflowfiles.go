@@ -262,10 +262,15 @@ func (s caller) validate(path string) (validated, error) {
 	if problem, ok := errors.AsType[*client.Problem](err); ok && (problem.Status == http.StatusBadRequest || problem.Status == http.StatusUnprocessableEntity) && len(problem.Errors) > 0 {
 		answer.Faults, err = problem.Errors, nil // without the form of a workflow
 	}
+	broken := one.Faults
 	for _, f := range answer.Faults {
-		one.Faults = append(one.Faults, file.spot(f.Pointer, f.Code, f.Message))
+		found := file.spot(f.Pointer, f.Code, f.Message)
+		lost := len(broken) > 0 && f.Code == "UNREACHABLE" // by an edge that could not be read
+		if !lost && !slices.ContainsFunc(broken, found.follows) {
+			one.Faults = append(one.Faults, found)
+		}
 	}
-	if len(one.Faults) > len(answer.Faults) { // the service checked another file than the one that was meant
+	if len(broken) > 0 { // the service checked another file than the one that was meant
 		return one, err
 	}
 	for _, w := range answer.Warnings {
@@ -278,6 +283,12 @@ func (s caller) validate(path string) (validated, error) {
 func (f workflowFile) spot(pointer, code, message string) spot {
 	line, column := f.Place(pointer)
 	return spot{line, column, pointer, f.Name(pointer), code, message}
+}
+
+// follows reports whether a fault is about a value that the file does not have because of another fault.
+func (s spot) follows(cause spot) bool {
+	inside, found := strings.CutPrefix(s.Name, cause.Name)
+	return found && cause.Name != "" && (inside == "" || inside[0] == '.' || inside[0] == '[')
 }
 
 // write writes a line for each spot in the form of compilers, FILE:LINE:COLUMN: MESSAGE.

@@ -168,7 +168,7 @@ func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return nil, fault.Invalid(detail(at, "").Pointer, "is not valid JSON")
 	}
-	instance := make(map[string]any, len(members))
+	instance, written := make(map[string]any, len(members)), false
 	r.bindable.WriteByte('{')
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		inside := append(slices.Clip(at), name)
@@ -185,7 +185,8 @@ func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []
 		if string(members[name]) == "null" && nullable(known) && !removes { // the same as a missing field
 			continue
 		}
-		if len(instance) > 0 {
+		start := r.bindable.Len()
+		if written {
 			r.bindable.WriteByte(',')
 		}
 		r.bindable.WriteString(`"` + name + `":`) // known names are letters only
@@ -194,6 +195,11 @@ func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []
 			return nil, err
 		}
 		instance[name] = value
+		if !fits(known, members[name]) { // a fault: the other fields can be bound without it
+			r.bindable.Truncate(start)
+			continue
+		}
+		written = true
 	}
 	r.bindable.WriteByte('}')
 	return instance, nil

@@ -13,7 +13,7 @@ import (
 // library is the data of the component pages.
 type library struct {
 	categories []Category
-	all        []api.Component
+	all        []api.Component // by category
 }
 
 // Category is a group of components in the index.
@@ -25,23 +25,23 @@ type Category struct {
 // Categories returns the groups of components in their order, each with its components.
 func Categories(all []api.Component) []Category { return newLibrary(all).categories }
 
-// abouts are the categories in their order, with descriptions.
-var abouts = []struct{ name, about string }{
-	{"LOGIC", "Triggers and results of runs, conditions, loops, waits and constants. They are free."},
-	{"HTTP", "Calls to other services."},
-	{"UTILITY", "Random values, hashes, encodings, numbers, strings and encryption."},
-	{"EVM", "Ethereum-compatible chains: reading, encoding, signing, sending and waiting."},
+// abouts describe the categories.
+var abouts = map[string]string{
+	"LOGIC":   "Triggers and results of runs, conditions, loops, waits and constants. They are free.",
+	"HTTP":    "Calls to other services.",
+	"UTILITY": "Random values, hashes, encodings, numbers, strings and encryption.",
+	"EVM":     "Ethereum-compatible chains: reading, encoding, signing, sending and waiting.",
 }
 
 func newLibrary(all []api.Component) *library {
-	l := &library{all: all}
-	for _, known := range abouts {
-		l.add(known.name, known.about)
-	}
-	for _, one := range all {
-		if !slices.ContainsFunc(l.categories, func(c Category) bool { return c.Name == one.Category }) {
-			l.add(one.Category, "")
+	l := &library{all: slices.Clone(all)}
+	catalog.SortByCategory(l.all)
+	for _, one := range l.all {
+		if last := len(l.categories) - 1; last < 0 || l.categories[last].Name != one.Category {
+			l.categories = append(l.categories, Category{Name: one.Category, About: abouts[one.Category]})
 		}
+		last := &l.categories[len(l.categories)-1]
+		last.Components = append(last.Components, one)
 	}
 	return l
 }
@@ -65,18 +65,6 @@ func (l *library) paths() []string {
 	return all
 }
 
-func (l *library) add(name, about string) {
-	c := Category{Name: name, About: about}
-	for _, one := range l.all {
-		if one.Category == name {
-			c.Components = append(c.Components, one)
-		}
-	}
-	if len(c.Components) > 0 {
-		l.categories = append(l.categories, c)
-	}
-}
-
 // componentPage is the data of a component's page.
 type componentPage struct {
 	Categories     []Category
@@ -84,7 +72,7 @@ type componentPage struct {
 	Parts          []part
 	Call           string // weft command; "" if executed only inside a workflow
 	Request        string // body of a sample request
-	Stage          string // definition of the component in a workflow
+	Example        string // workflow file that uses the component
 	Price, Timeout string
 	Effect, Repeat string
 	Modes          string
@@ -97,14 +85,6 @@ type callBody struct {
 	Input     json.RawMessage `json:"input"`
 	Config    json.RawMessage `json:"config"`
 	WaitForMs int             `json:"waitForMs"`
-}
-
-// stage is the definition of a component in a workflow, with its fields in reading order.
-type stage struct {
-	ID     string          `json:"id"`
-	Module string          `json:"module"`
-	Input  json.RawMessage `json:"input"`
-	Config json.RawMessage `json:"config"`
 }
 
 // part is the input, the config or the output.
@@ -133,11 +113,7 @@ func (l *library) page(i int) (componentPage, error) {
 	if err != nil {
 		return p, err
 	}
-	inside, err := json.Marshal(stage{strings.ToLower(c.Module), c.Module, input, config})
-	if err != nil {
-		return p, err
-	}
-	p.Request, p.Stage = catalog.Indented(body), catalog.Indented(inside)
+	p.Request, p.Example = catalog.Indented(body), catalog.Example(c.Module)
 	for _, one := range []part{
 		{Name: "input", Title: "Input", FromCaller: true, Schema: catalog.Indented(c.Input)},
 		{Name: "config", Title: "Config", FromCaller: true, Schema: catalog.Indented(c.Config)},
@@ -161,6 +137,14 @@ type place struct {
 // Inputs reports whether the caller sends any field.
 func (p componentPage) Inputs() bool {
 	return slices.ContainsFunc(p.Parts, func(one part) bool { return one.FromCaller && len(one.Fields) > 0 })
+}
+
+// Reference returns a reference to the first field of the output, or "" for other parts.
+func (p part) Reference() string {
+	if p.FromCaller || len(p.Fields) == 0 {
+		return ""
+	}
+	return "{{ ID." + p.Fields[0].Name + " }}"
 }
 
 // Rows returns the fields of the part, without nested ones, with the anchors of their descriptions.

@@ -102,6 +102,51 @@ func TestEveryModuleHasPageWithAllFields(t *testing.T) {
 	}
 }
 
+// A page starts with a workflow file, before the tables of input and config, which have titles.
+// Pages follow each other by category, and what most workflows need comes first.
+func TestPagesStartWithWorkflowFile(t *testing.T) {
+	t.Parallel()
+	components := all(t)
+	handler := Handler(components)
+	for _, c := range components {
+		page := html.UnescapeString(unmarked.ReplaceAllString(get(t, handler, "/docs/components/"+c.Module).Body.String(), "$1"))
+		text := get(t, handler, "/docs/components/"+c.Module+".md").Body.String()
+		if example := catalog.Example(c.Module); example == "" || !strings.Contains(upTo(page, "<table>"), example) || !strings.Contains(upTo(text, "\n| "), "```yaml\n"+example+"```\n") {
+			t.Errorf("%s does not start with a workflow file", c.Module)
+		}
+		if tables, titled := strings.Count(page, "<thead>"), strings.Count(page, "<table>\n<caption>Fields of <code>"); tables != titled {
+			t.Errorf("%s has %d tables, %d with a title", c.Module, tables, titled)
+		}
+		if len(c.Ports) > 0 && (!strings.Contains(page, "<code>after: ID.PORT</code>") || !strings.Contains(text, "`after: ID.PORT`")) {
+			t.Errorf("%s does not say how to follow a port", c.Module)
+		}
+	}
+	index := get(t, handler, "/docs/components").Body.String()
+	for _, path := range []string{"/docs/components", "/docs/components.md", "/llms.txt"} {
+		list, at := get(t, handler, path).Body.String(), -1
+		for _, module := range []string{"/docs/components/FOR_EACH", "/docs/components/API_CALL", "/docs/components/HASH", "/docs/components/BUILD_EVM_CALLDATA"} {
+			next := strings.LastIndex(list, module)
+			if next < at {
+				t.Errorf("%s: %s comes too early", path, module)
+			}
+			at = next
+		}
+	}
+	path, walked := regexp.MustCompile(`href="(/docs/components/[A-Z0-9_]+)"`).FindStringSubmatch(index)[1], 1
+	for ; ; walked++ {
+		next := regexp.MustCompile(`rel="next" href="([^"]+)"`).FindStringSubmatch(get(t, handler, path).Body.String())
+		if next == nil {
+			break
+		}
+		if path = next[1]; !strings.Contains(index, `href="`+path+`"`) {
+			t.Errorf("the index lacks %s", path)
+		}
+	}
+	if walked != len(components) {
+		t.Errorf("next leads to %d of %d pages", walked, len(components))
+	}
+}
+
 // upTo returns the part of a string before a mark.
 func upTo(text, mark string) string {
 	text, _, _ = strings.Cut(text, mark)

@@ -236,7 +236,7 @@ func TestExecuteReportsTheFaultsOfFormCallbackAndModuleTogether(t *testing.T) {
 		{"callback and module", `{"module":"HASHH","input":{},"config":{},"callbackUrl":"ftp://x.example"}`, "/callbackUrl /module"},
 		{"a missing config and an unknown module", `{"module":"HASHH","input":{}}`, "/config /module"},
 		{"a missing module once", `{"input":{},"config":{},"attempts":9}`, "/attempts /module"},
-		{"a type that hides the rest", `{"module":"HASHH","input":{},"config":{},"attempts":"x"}`, "/attempts"},
+		{"a wrong type", `{"module":"HASHH","input":{},"config":{},"attempts":"x"}`, "/attempts /module"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := s.do(t, "POST", executePath, c.body)
@@ -248,5 +248,28 @@ func TestExecuteReportsTheFaultsOfFormCallbackAndModuleTogether(t *testing.T) {
 				t.Errorf("%d %s, want %s", got.status, all, c.pointers)
 			}
 		})
+	}
+}
+
+// A strict call of a component names each unknown field of its input and config, with what to write instead,
+// next to the other faults.
+func TestStrictExecuteNamesUnknownFieldsOfInputAndConfig(t *testing.T) {
+	s := real(t, nil)
+	const body = `{"module":"HASH","input":{"data":"x","Algorithm":"md2","encoding":"x","colour":1},"config":{"data":"x"}}`
+	got := s.do(t, "POST", executePath, body, "Prefer: handling=strict")
+	var faults []string
+	for _, one := range got.problem(t).Errors {
+		faults = append(faults, one.Pointer+" "+one.Message)
+	}
+	want := []string{
+		`/config/data is not a known field; data belongs into input`, `/input/Algorithm is not a known field; write input.algorithm`,
+		`/input/colour is not a known field`, `/input/encoding must be one of "utf8", "hex", "base64", "base64url", "base58", got "x"`,
+	}
+	slices.Sort(faults)
+	if got.status != 400 || !slices.Equal(faults, want) {
+		t.Errorf("%d\n%s\nwant\n%s", got.status, strings.Join(faults, "\n"), strings.Join(want, "\n"))
+	}
+	if lenient := s.do(t, "POST", executePath, body); lenient.status != 422 || len(lenient.problem(t).Errors) != 1 {
+		t.Errorf("lenient: %d %s", lenient.status, lenient.body)
 	}
 }

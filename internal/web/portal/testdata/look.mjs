@@ -192,12 +192,14 @@ await picture(index, pictures, 'components');
 await index.click('.cards a[href$="/HASH"]');
 await index.waitForURL(base + '/docs/components/HASH');
 
-// A page: the line can be copied, the neighbours are one click away.
+// A page: the workflow file and the line can be copied, the neighbours are one click away.
 const one = await open('/docs/components/API_CALL');
-await one.locator('.code button').first().click();
-assert.match(await one.evaluate(() => navigator.clipboard.readText()), /^weft call API_CALL /);
+for (const [at, start] of [/^# Input: [^]*module: API_CALL\n/, /^weft call API_CALL /].entries()) {
+  await one.locator('.code button').nth(at).click();
+  assert.match(await one.evaluate(() => navigator.clipboard.readText()), start);
+}
 assert.match(await one.locator('.side [aria-current]').innerText(), /^API call\s+API_CALL$/);
-for (const selector of ['.facts', 'td a code', '.required', '.secret', '.type', '.field dt', '.field dd code', '.side a', '.code p', '.crumbs a']) await readable(one, selector);
+for (const selector of ['.facts', 'caption', 'td a code', '.required', '.secret', '.type', '.field dt', '.field dd code', '.side a', '.code p', '.crumbs a']) await readable(one, selector);
 await fits(one);
 await picture(one, pictures, 'api-call');
 await one.click('footer [rel=next]');
