@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Fate is the outcome of a stage.
@@ -147,7 +148,7 @@ func (r *Reference) ready(id, loop string, iteration []int) (ready, dead bool) {
 }
 
 func (r *Reference) fires(p Part, f Fate, port string) bool {
-	if p.Module == "FOR_EACH" && port == "done" {
+	if (p.Module == "FOR_EACH" || p.Module == "REPEAT") && port == "done" {
 		port = "next"
 	}
 	if f.Status == status.StageCompleted {
@@ -215,7 +216,15 @@ func (r *Reference) gather(c Wire, leaves []string, iteration []int) json.RawMes
 		}
 		all = append(all, value)
 	}
-	text, _ := json.Marshal(all)
+	return encode(all)
+}
+
+// encode returns a value as JSON, without escapes for HTML.
+func encode(value any) json.RawMessage {
+	text, err := strictjson.Encode(value)
+	if err != nil {
+		panic(err) // it consists of JSON
+	}
 	return text
 }
 
@@ -263,7 +272,11 @@ func (r *Reference) run(p Part, iteration []int) Fate {
 		}
 		return gives("timeout", `{}`)
 	case "FOR_EACH":
+		return r.forEach(p, input, iteration)
+	case "REPEAT":
 		return r.repeat(p, input, iteration)
+	case "CONTINUE":
+		return r.proceed(p, input, iteration)
 	case "RUN_WORKFLOW":
 		inner := Interpret(r.Below[p.Config["workflowId"].(string)], input)
 		if len(inner.Broken) > 0 {
@@ -297,8 +310,7 @@ func (r *Reference) bind(p Part, iteration []int) (input json.RawMessage, missin
 			bound[c.To.Input] = value
 		}
 	}
-	input, _ = json.Marshal(bound)
-	return input, false
+	return encode(bound), false
 }
 
 // inside returns the text of a value between angle brackets.
@@ -333,8 +345,8 @@ func (r *Reference) work(p Part, input json.RawMessage, iteration []int) Fate {
 // Payload is the payload of the signal.
 const Payload = `{"by":"ada"}`
 
-// repeat runs a body for each item.
-func (r *Reference) repeat(p Part, input json.RawMessage, iteration []int) Fate {
+// forEach runs a body for each item.
+func (r *Reference) forEach(p Part, input json.RawMessage, iteration []int) Fate {
 	before := maps.Clone(r.Fates)
 	at := Place(p.ID, iteration)
 	var items []json.RawMessage
@@ -355,4 +367,48 @@ func (r *Reference) repeat(p Part, input json.RawMessage, iteration []int) Fate 
 		return Fate{Status: status.StageFailed}
 	}
 	return Fate{status.StageCompleted, "next", fmt.Appendf(nil, `{"count":%d,"failedItems":%d}`, len(items), failed)}
+}
+
+// repeat runs a body until it is done, and keeps the state of each iteration as its item.
+func (r *Reference) repeat(p Part, input json.RawMessage, iteration []int) Fate {
+	at, state := Place(p.ID, iteration), member(input, "state")
+	r.items[at] = nil
+	for i := range p.Config["maxIterations"].(int) {
+		r.items[at] = append(r.items[at], state)
+		inner := append(slices.Clone(iteration), i)
+		if len(r.scope(p.ID, inner)) > 0 {
+			r.failed[Place(p.ID, inner)] = true
+			return Fate{Status: status.StageFailed}
+		}
+		var reached []json.RawMessage
+		for _, c := range r.Parts {
+			if f := r.Fates[Place(c.ID, inner)]; c.Module == "CONTINUE" && f.Status == status.StageCompleted && slices.Equal(r.loops[c.ID], r.enclosing(p.ID)) {
+				reached = append(reached, f.Output)
+			}
+		}
+		if len(reached) > 1 {
+			return Fate{Status: status.StageFailed}
+		}
+		if len(reached) == 1 {
+			state = member(reached[0], "state")
+		}
+		if len(reached) == 0 || string(member(reached[0], "done")) == "true" {
+			return Fate{status.StageCompleted, "next", fmt.Appendf(nil, `{"count":%d,"state":%s}`, i+1, state)}
+		}
+	}
+	if slices.ContainsFunc(r.Arrows, func(a Arrow) bool { return a.From == p.ID && a.Port == "exhausted" }) {
+		return Fate{status.StageCompleted, "exhausted", fmt.Appendf(nil, `{"count":%v,"state":%s}`, p.Config["maxIterations"], state)}
+	}
+	return Fate{Status: status.StageFailed}
+}
+
+// proceed returns the outcome of a CONTINUE in an iteration.
+func (r *Reference) proceed(p Part, input json.RawMessage, iteration []int) Fate {
+	state, done := member(input, "state"), member(input, "done")
+	if state == nil {
+		around := r.loops[p.ID]
+		depth := len(around) - 1
+		state = r.items[Place(around[depth], iteration[:depth])][iteration[depth]]
+	}
+	return Fate{status.StageCompleted, "next", fmt.Appendf(nil, `{"state":%s,"done":%v}`, state, string(done) == "true")}
 }
