@@ -126,19 +126,24 @@ func (a *Advance) Paces() map[string]time.Time {
 	return ahead
 }
 
+// hasNext reports whether another item of a loop is to start, now or later.
+func (a *Advance) hasNext(l *loop) bool {
+	return l.NextItem < l.ItemCount && !(l.repeats && (l.done || a.outlasts(l)))
+}
+
 // fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
 // loop.
 func (a *Advance) fill(l *loop) {
 	if l.finished {
 		return
 	}
-	if l.repeats && l.LiveItems == 0 && !(a.knowsState(l, l.NextItem) && (!l.unchanged || a.knowsState(l, l.NextItem-1))) {
+	if l.repeats && l.LiveItems == 0 && !a.knowsLast(l) {
 		a.unfilled = append(a.unfilled, l)
 		return
 	}
 	parent := a.scopeOf(l.ComponentID, l.Iteration)
 	stopped := a.stopped(parent) || l.failing()
-	for !stopped && !l.done && l.NextItem < l.ItemCount && l.LiveItems < l.concurrency && !a.exhausted(l) {
+	for !stopped && a.hasNext(l) && l.LiveItems < l.concurrency {
 		if a.full() || a.First && slices.ContainsFunc(a.Plan.Members(l.ComponentID), a.computable) {
 			a.More = true
 			break
@@ -157,9 +162,19 @@ func (a *Advance) fill(l *loop) {
 		}
 		a.fresh = append(a.fresh, sc)
 	}
-	if l.LiveItems > 0 || l.NextItem < l.ItemCount && !stopped && !l.done && !a.exhausted(l) {
+	if l.LiveItems > 0 || !stopped && a.hasNext(l) {
 		return
 	}
+	if l.failing() && !l.late && l.twice == nil && l.firstFailed == nil && !a.unstored() {
+		add(&a.need.First, l.key())
+		a.unfilled = append(a.unfilled, l)
+		return
+	}
+	a.endLoop(l, a.endOfLoop(l, stopped))
+}
+
+// endOfLoop returns the end of a loop of which no more items start.
+func (a *Advance) endOfLoop(l *loop, stopped bool) End {
 	end := End{ID: l.ID, ComponentID: l.ComponentID, Iteration: l.Iteration, Next: l.NextItem, Failed: l.FailedItems}
 	switch {
 	case l.late:
@@ -168,11 +183,6 @@ func (a *Advance) fill(l *loop) {
 	case l.twice != nil:
 		end.Status, end.Failure = status.StageFailed, encodeFailure(continuedTwice(l))
 	case l.failing():
-		if l.firstFailed == nil && !a.unstored() {
-			add(&a.need.First, l.key())
-			a.unfilled = append(a.unfilled, l)
-			return
-		}
 		end.Status, end.Failure = status.StageFailed, a.redactFailure(encodeFailure(itemFailed(l, a.firstFailed(l))), nil)
 	case stopped: // items are unfinished or have not started
 		end.Status = status.StageCanceled
@@ -182,6 +192,11 @@ func (a *Advance) fill(l *loop) {
 		end.Status, end.Port, end.Output = status.StageCompleted, graph.PortDone, json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.ItemCount, l.FailedItems))
 		end.Bytes = int64(len(end.Output))
 	}
+	return end
+}
+
+// endLoop finishes the stage of a loop.
+func (a *Advance) endLoop(l *loop, end End) {
 	l.finished = true
 	if t := l.stage; t != nil {
 		t.Status, t.Port, t.Output, t.Failure, t.Secret = end.Status, end.Port, end.Output, end.Failure, t.Secret || end.Secret

@@ -83,6 +83,17 @@ func (a *Advance) knowsState(l *loop, index int32) bool {
 	return known
 }
 
+// last returns the index of the iteration that starts with the state that the loop has now.
+func (l *loop) last() int32 {
+	if l.unchanged {
+		return l.NextItem - 1
+	}
+	return l.NextItem
+}
+
+// knowsLast reports whether the state that a loop has now is known.
+func (a *Advance) knowsLast(l *loop) bool { return a.knowsState(l, l.last()) }
+
 // stateAt returns the state with which an iteration starts. It must be known.
 func (a *Advance) stateAt(l *loop, index int32) Value {
 	if index == 0 {
@@ -130,14 +141,6 @@ func (a *Advance) finishRepeated(l *loop, sc *scope) {
 	}
 }
 
-// exhausted reports whether the limits of a REPEAT leave no further iteration.
-func (a *Advance) exhausted(l *loop) bool {
-	if !l.repeats || l.LiveItems > 0 {
-		return false
-	}
-	return l.NextItem >= l.ItemCount || l.NextItem > 0 && a.outlasts(l)
-}
-
 // outlasts reports whether the next iteration of a REPEAT would start after its maximum duration.
 func (a *Advance) outlasts(l *loop) bool {
 	start, started := a.At, l.StartedAt
@@ -147,16 +150,12 @@ func (a *Advance) outlasts(l *loop) bool {
 	if l.stage != nil { // it starts in this advance
 		started = a.At
 	}
-	return l.most > 0 && later(start, a.Run.Paces[l.pace()]).After(started.Add(l.most))
+	return l.most > 0 && l.NextItem > 0 && later(start, a.Run.Paces[l.pace()]).After(started.Add(l.most))
 }
 
 // endRepeat sets the end of a REPEAT that is done or exhausted.
 func (a *Advance) endRepeat(l *loop, end *End) {
 	c, _ := a.Plan.Component(l.ComponentID)
-	last := l.NextItem
-	if l.unchanged {
-		last--
-	}
 	end.Port = graph.PortDone
 	if !l.done {
 		if !a.Plan.Leads(c.ID, graph.PortExhausted) {
@@ -165,7 +164,7 @@ func (a *Advance) endRepeat(l *loop, end *End) {
 		}
 		end.Port = graph.PortExhausted
 	}
-	state := a.stateAt(l, last)
+	state := a.stateAt(l, l.last())
 	end.Status, end.Secret = status.StageCompleted, state.Secret
 	end.Output, _ = strictjson.Encode(map[string]any{"state": state.Output, "count": l.NextItem}) // it was decoded before
 	end.Bytes = int64(len(end.Output))
