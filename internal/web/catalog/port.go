@@ -28,13 +28,13 @@ const (
 )
 
 // ports returns the ports of a component in their documented order, or an empty list if it
-// can't be executed inside a workflow.
+// can't be executed inside a workflow, or if nothing follows it.
 func ports(entry *component.Entry) []api.ComponentPort {
 	all := []api.ComponentPort{}
-	if !slices.Contains(entry.Modes, component.ModeWorkflow) {
+	flow := entry.Flow()
+	if !slices.Contains(entry.Modes, component.ModeWorkflow) || flow.Continues {
 		return all
 	}
-	flow := entry.Flow()
 	names := flow.Ports
 	switch {
 	case flow.Loop:
