@@ -181,7 +181,7 @@ const (
 	CodeLoopEscape         = "LOOP_ESCAPE"
 	CodeLoopTooDeep        = "LOOP_TOO_DEEP"
 	CodeNoContinue         = "CONTINUE_MISSING"   // a REPEAT without a CONTINUE
-	CodeContinuePlace      = "CONTINUE_MISPLACED" // a CONTINUE whose innermost loop is no REPEAT, or with an edge from it
+	CodeContinuePlace      = "CONTINUE_MISPLACED" // a CONTINUE that is not directly in a REPEAT, or has an edge from it
 	CodeUnknownOutput      = "UNKNOWN_OUTPUT"
 	CodeUnknownInput       = "UNKNOWN_INPUT"
 	CodeInputTaken         = "INPUT_TAKEN" // two connections lead into the same input

@@ -51,7 +51,7 @@ type Changes struct {
 	Children []uuid.UUID     // child runs that start
 	// CancelChildren are child runs to cancel, because the run is ending or their stage timed out.
 	CancelChildren []uuid.UUID
-	StateBytes     int64              // of the states of loops, which are stored and are no part of Run.OutputBytes
+	StateBytes     int64              // of the states of loops, which are stored and not part of Run.OutputBytes
 	CancelSelf     bool               // an ancestor is ending, so the run is canceled
 	Unfinished     []Waiting          // stages of State.Waiting that are still unfinished; set if all were read
 	Finished       map[uuid.UUID]bool // stages of earlier advances that finish

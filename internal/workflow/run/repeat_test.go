@@ -122,7 +122,7 @@ func TestRerunResumesARepeat(t *testing.T) {
 	b.balanced(t)
 }
 
-// A secret in the state is sealed wherever it is stored: in the loop, in each CONTINUE, and in what they give.
+// A secret in the state is sealed wherever it is stored: in the loop, in each CONTINUE, and in their outputs.
 func TestASecretStateIsSealed(t *testing.T) {
 	t.Parallel()
 	b := withSecrets(t)
