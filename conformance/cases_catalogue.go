@@ -35,8 +35,8 @@ var modules = []string{
 
 // controls lists the modules of control flow, which run only inside a workflow.
 var controls = []string{
-	"ARRAY_BUILDER", "BOOLEAN_CONSTANT", "DELAY", "FAIL", "FOR_EACH", "IF", "JSON_CONSTANT", "NUMBER_CONSTANT", "ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK",
-	"RESPOND", "RUN_WORKFLOW", "STRING_CONSTANT", "SWITCH", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
+	"ARRAY_BUILDER", "BOOLEAN_CONSTANT", "CONTINUE", "DELAY", "FAIL", "FOR_EACH", "IF", "JSON_CONSTANT", "NUMBER_CONSTANT", "ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK",
+	"REPEAT", "RESPOND", "RUN_WORKFLOW", "STRING_CONSTANT", "SWITCH", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
 }
 
 // catalogue returns every component.
@@ -92,7 +92,7 @@ func catalogueAll(t *probe.Trial) {
 // ports maps each module that has more than the usual ports to its ports (decisions 8.2,
 // components.md).
 var ports = map[string]string{
-	"IF": "then else error", "SWITCH": "/config/cases/*/name default error", "FOR_EACH": "each done next error", "WAIT_FOR_SIGNAL": "next timeout error",
+	"IF": "then else error", "SWITCH": "/config/cases/*/name default error", "FOR_EACH": "each done next error", "REPEAT": "each done next exhausted error", "WAIT_FOR_SIGNAL": "next timeout error",
 }
 
 func cataloguePorts(t *probe.Trial) {

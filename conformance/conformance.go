@@ -36,7 +36,7 @@ func Cases() []Case {
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases, filterCases,
 		catalogueCases, unchangedCases, componentCases,
 		workflowCases, workflowKeyCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, respondCases, challengeCases,
-		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,
+		runCases, runGraphCases, repeatCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,
 		peopleCases, doorCases, matrixCases, changeCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)
 }

@@ -16,7 +16,7 @@ type Part struct {
 
 // Parts lists the requirements: those of the contract and the decisions, in their order, and
 // those of the component library.
-var Parts = slices.Concat(textParts, retryParts, callbackParts, peopleParts, insideParts, componentParts)
+var Parts = slices.Concat(textParts, retryParts, repeatParts, callbackParts, peopleParts, insideParts, componentParts)
 
 var textParts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},

@@ -10,3 +10,11 @@ var retryParts = []Part{
 	{"D8.18.waits", "a wait between attempts holds no worker", insideBy("internal/execution.TestARetryDoesNotStartBeforeItIsDue")},
 	{"D8.18.sent", "a failure of a call says what was sent", ""},
 }
+
+var repeatParts = []Part{
+	{"D8.19", "a REPEAT runs its body, one iteration after the other, until a CONTINUE is done or none is reached", ""},
+	{"D8.19.state", "each iteration has the state that the one before it left, and the loop outputs the last one", ""},
+	{"D8.19.bounds", "maxIterations and maxDurationMs end the loop at its port exhausted, or fail it", ""},
+	{"D8.19.failure", "an iteration that fails, or reaches two CONTINUE, fails the loop", ""},
+	{"D8.19.checked", "a REPEAT without a limit or CONTINUE, and a CONTINUE that is not directly in one, are refused", ""},
+}

@@ -208,7 +208,7 @@ WITH copied AS (
            s.items, s.item_count, s.next_item, s.live_items, s.failed_items, s.dispatched_at, s.created_at, s.started_at, s.updated_at, s.finished_at
     FROM run_stages s
     WHERE s.workspace_id = @workspace_id AND s.run_id = @earlier_run_id AND s.id = ANY (@ids::uuid[])
-    RETURNING id, module, status, finished_at, COALESCE(octet_length(output::text), 0) + COALESCE(octet_length(items::text), 0) AS bytes
+    RETURNING id, module, status, finished_at, CASE WHEN module = 'CONTINUE' THEN 0 ELSE COALESCE(octet_length(output::text), 0) END + COALESCE(octet_length(items::text), 0) AS bytes
 )
 SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED'))::integer AS failed, COALESCE(sum(c.bytes), 0)::bigint AS bytes, COALESCE(max(c.finished_at), now())::timestamptz AS finished_at,
        (SELECT r.output FROM run_stages r WHERE r.workspace_id = @workspace_id AND r.run_id = @earlier_run_id

@@ -407,20 +407,21 @@ type RunSignalsDefault struct {
 }
 
 type RunStage struct {
-	WorkspaceID  uuid.UUID
-	RunID        uuid.UUID
-	ID           uuid.UUID
-	ComponentID  string
-	Module       string
-	Name         string
-	Iteration    []int32
-	Status       status.Stage
-	Port         *string
-	Output       []byte
-	Error        []byte
-	Usage        credit.Amount
-	Attempt      int32
-	ExecutionID  *uuid.UUID
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ID          uuid.UUID
+	ComponentID string
+	Module      string
+	Name        string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Output      []byte
+	Error       []byte
+	Usage       credit.Amount
+	Attempt     int32
+	ExecutionID *uuid.UUID
+	// the items of a FOR_EACH, or a list of the first state of a REPEAT
 	Items        []byte
 	ItemCount    *int32
 	NextItem     *int32
@@ -437,20 +438,21 @@ type RunStage struct {
 }
 
 type RunStagesDefault struct {
-	WorkspaceID  uuid.UUID
-	RunID        uuid.UUID
-	ID           uuid.UUID
-	ComponentID  string
-	Module       string
-	Name         string
-	Iteration    []int32
-	Status       string
-	Port         *string
-	Output       []byte
-	Error        []byte
-	Usage        int64
-	Attempt      int32
-	ExecutionID  *uuid.UUID
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ID          uuid.UUID
+	ComponentID string
+	Module      string
+	Name        string
+	Iteration   []int32
+	Status      string
+	Port        *string
+	Output      []byte
+	Error       []byte
+	Usage       int64
+	Attempt     int32
+	ExecutionID *uuid.UUID
+	// the items of a FOR_EACH, or a list of the first state of a REPEAT
 	Items        []byte
 	ItemCount    *int32
 	NextItem     *int32

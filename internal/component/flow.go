@@ -13,7 +13,9 @@ type Flow struct {
 	Ports     []string                              // in addition to `error`, which every module has; nil: `next`
 	CasePorts func(config json.RawMessage) []string // additional ports defined by the config; nil: none
 	CasesAt   string                                // the config's cases: a JSON pointer into the call, with * for every item
-	Loop      bool                                  // the `each` branch runs once for every item
+	Loop      bool                                  // the `each` branch runs once for every item or iteration
+	Repeats   bool                                  // a loop whose iterations run one after the other, until a component that Continues ends it
+	Continues bool                                  // ends an iteration of a loop that Repeats
 	Trigger   bool                                  // starts runs
 	Fails     bool                                  // never completes: the run continues only if the failure is ignored
 	Inline    bool                                  // executed by the engine, in a single attempt

@@ -17,6 +17,8 @@ const (
 	If              = "IF"
 	Switch          = "SWITCH"
 	ForEach         = "FOR_EACH"
+	RepeatLoop      = "REPEAT"
+	Continue        = "CONTINUE"
 	Transform       = "TRANSFORM"
 	ArrayBuilder    = "ARRAY_BUILDER"
 	StringConstant  = "STRING_CONSTANT"
@@ -39,6 +41,8 @@ var foreignModules = map[string][]string{
 	If:            {"CONDITION", "CHOICE", "BRANCH", "DECISION"},
 	Switch:        {"CASE", "MATCH", "ROUTER"},
 	ForEach:       {"FOREACH", "LOOP", "MAP", "SPLITINBATCHES", "LOOPOVERITEMS", "ITERATOR", "ITERATE", "EACH"},
+	RepeatLoop:    {"WHILE", "DOWHILE", "UNTIL", "REPEATUNTIL", "POLL", "PAGINATE"},
+	Continue:      {"NEXT", "BREAK", "NEXTITERATION"},
 	Transform:     {"SET", "CODE", "FUNCTION", "SCRIPT", "JAVASCRIPT", "PYTHON", "EDITFIELDS", "ASSIGN", "EXPRESSION", "JQ"},
 	OnWebhook:     {"WEBHOOK", "HOOK", "WEBHOOKTRIGGER"},
 	OnSchedule:    {"SCHEDULE", "CRON", "SCHEDULETRIGGER", "SCHEDULED"},

@@ -337,7 +337,7 @@ func (l library) Module(name string) (graph.Module, bool) {
 	flow := entry.Flow()
 	inputs, configs := entry.URLPaths()
 	return graph.Module{
-		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Trigger: flow.Trigger, Fails: flow.Fails,
+		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Repeats: flow.Repeats, Continues: flow.Continues, Trigger: flow.Trigger, Fails: flow.Fails,
 		Inline: flow.Inline, Lasts: flow.Lasts, Responds: flow.Responds,
 		Input: entry.Input, Config: entry.Config, Output: entry.Output,
 		InputAddresses: inputs, ConfigAddresses: configs,

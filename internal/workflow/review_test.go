@@ -241,7 +241,7 @@ func TestWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
 	b := setup(t)
 	service := b.library(t)
 	shown := map[string]string{}
-	for _, path := range []string{"../../README.md", "../web/portal/guides/own-code.md", "../web/portal/guides/triggers.md", "../web/portal/guides/failures.md", "../web/portal/guides/workflows.md"} {
+	for _, path := range []string{"../../README.md", "../web/portal/guides/own-code.md", "../web/portal/guides/triggers.md", "../web/portal/guides/failures.md", "../web/portal/guides/loops.md", "../web/portal/guides/workflows.md"} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

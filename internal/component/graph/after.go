@@ -7,7 +7,7 @@ import (
 )
 
 // After returns the components of a scope that come after any of the given components of the same
-// scope, through edges or data connections, in the order of the definition. loop is the FOR_EACH of
+// scope, through edges or data connections, in the order of the definition. loop is the loop of
 // the scope, or "" for the root.
 func (p *Plan) After(loop string, ids ...string) []string {
 	var after []int
@@ -28,7 +28,7 @@ func (p *Plan) After(loop string, ids ...string) []string {
 	return p.ids(after)
 }
 
-// Around returns the FOR_EACH components around a component, the outermost first.
+// Around returns the loops around a component, the outermost first.
 func (p *Plan) Around(id string) (loops []string) {
 	for _, at := range p.node(id).around {
 		loops = append(loops, p.nodes[at].component.ID)

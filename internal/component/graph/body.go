@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// body is the set of components that a FOR_EACH repeats.
+// body is the set of components that a loop repeats.
 type body struct {
 	loop    int
 	members []int
 }
 
-// bodies finds the body of each FOR_EACH: everything reachable from its port `each` (decisions
+// bodies finds the body of each loop: everything reachable from its port `each` (decisions
 // 8.5). A component that can also be reached in another way is an error and belongs to no body.
 // Therefore two bodies are disjoint or nested.
 func (c *compiler) bodies() {
@@ -41,13 +41,47 @@ func (c *compiler) bodies() {
 	}
 	for _, b := range all {
 		if len(c.nodes[b.loop].around) == MaxDepth && len(b.members) > 0 {
-			c.fault("/components/"+strconv.Itoa(b.loop), CodeLoopTooDeep, "the FOR_EACH %s is inside %d others; at most %d can be nested",
-				quote(c.nodes[b.loop].component.ID), MaxDepth, MaxDepth)
+			c.fault("/components/"+strconv.Itoa(b.loop), CodeLoopTooDeep, "the %s is inside %d others; at most %d can be nested",
+				c.nodes[b.loop].loopName(), MaxDepth, MaxDepth)
+		}
+	}
+	c.continues()
+}
+
+// continues checks that each REPEAT has a CONTINUE, and that each CONTINUE ends an iteration of a REPEAT.
+func (c *compiler) continues() {
+	continued := make([]bool, len(c.nodes))
+	for at, n := range c.nodes {
+		if !n.module.Continues {
+			continue
+		}
+		pointer, id := "/components/"+strconv.Itoa(at), quote(n.component.ID)
+		around := append([]int{-1}, n.around...)
+		switch loop := around[len(around)-1]; {
+		case loop < 0:
+			c.fault(pointer, CodeContinuePlace, "component %s: %s ends an iteration of a REPEAT, so it must be in the body of one: lead to it from the port each of the REPEAT", id, n.component.Module)
+		case !c.nodes[loop].module.Repeats:
+			c.fault(pointer, CodeContinuePlace, "component %s: %s cannot be in the body of the %s, whose items all run: move it behind the port done of the FOR_EACH", id, n.component.Module, c.nodes[loop].loopName())
+		default:
+			continued[loop] = true
+		}
+	}
+	for _, a := range c.arrows {
+		if n := c.nodes[a.from]; n.module.Continues {
+			c.fault(a.pointer, CodeContinuePlace, "no edge can start at %s, because %s ends the iteration", quote(n.component.ID), n.component.Module)
+		}
+	}
+	for at, n := range c.nodes {
+		if n.module.Repeats && !continued[at] {
+			c.fault("/components/"+strconv.Itoa(at), CodeNoContinue, "the %s has no CONTINUE in its body, so it would run only once: add a CONTINUE that says what the next iteration starts with", n.loopName())
 		}
 	}
 }
 
-// body finds the body of one FOR_EACH. start contains the nodes that no edge leads to.
+// loopName returns the module and the quoted ID of a loop.
+func (n *node) loopName() string { return n.component.Module + " " + quote(n.component.ID) }
+
+// body finds the body of one loop. start contains the nodes that no edge leads to.
 func (c *compiler) body(loop int, out [][]arrow, start []int) body {
 	var each, others []arrow
 	for _, a := range out[loop] {
@@ -82,11 +116,11 @@ func ends(arrows []arrow) []int {
 	return nodes
 }
 
-// crossings reports the edges that make a component both part of the body of a FOR_EACH and
+// crossings reports the edges that make a component both part of the body of a loop and
 // reachable from outside the body. If the component comes after the loop, crossings reports the
 // edge that leaves the body, otherwise the edge that enters the body.
 func (c *compiler) crossings(loop int, inside, outside, after []bool) {
-	name := quote(c.nodes[loop].component.ID)
+	name := c.nodes[loop].loopName()
 	for _, a := range c.arrows {
 		if !inside[a.to] || !outside[a.to] {
 			continue
@@ -99,10 +133,10 @@ func (c *compiler) crossings(loop int, inside, outside, after []bool) {
 		}
 		switch {
 		case leaves && after[a.to]:
-			c.fault(a.pointer, CodeLoopEscape, "the sequence edge from %s to %s leads out of the body of the FOR_EACH %s: lead to %s from its port done instead, and get values out of the body with data connections",
+			c.fault(a.pointer, CodeLoopEscape, "the sequence edge from %s to %s leads out of the body of the %s: lead to %s from its port done instead, and get values out of the body with data connections",
 				from, to, name, to)
 		case enters && !after[a.to]:
-			c.fault(a.pointer, CodeLoopEntry, "the sequence edge from %s to %s leads into the body of the FOR_EACH %s: only edges from its port each can enter the body",
+			c.fault(a.pointer, CodeLoopEntry, "the sequence edge from %s to %s leads into the body of the %s: only edges from its port each can enter the body",
 				from, to, name)
 		}
 	}

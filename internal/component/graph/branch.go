@@ -128,5 +128,5 @@ func (b *brancher) certain(node int) map[firing]bool {
 // unconditional reports whether a node that has run fires a port, unless the run fails.
 func (b *brancher) unconditional(node int, port string) bool {
 	n := &b.nodes[node]
-	return !n.wired[PortError] && (len(n.ports) < 2 || n.module.Loop) && slices.Contains(n.ports, port)
+	return !n.wired[PortError] && (len(n.ports) < 2 || n.module.Loop && !n.wired[PortExhausted]) && slices.Contains(n.ports, port)
 }

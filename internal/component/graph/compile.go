@@ -19,7 +19,7 @@ const (
 	MaxComponents  = 500
 	MaxEdges       = 2000
 	MaxConnections = 2000
-	MaxDepth       = 8 // nesting of FOR_EACH
+	MaxDepth       = 8 // nesting of loops
 
 	maxAttempts = 3
 	maxProblems = 100 // reported at once
@@ -42,7 +42,7 @@ type node struct {
 	duplicate     bool     // an earlier component has the same ID
 	unknownSource bool     // an edge from an unknown component leads to this node
 	ports         []string // without `error`
-	around        []int    // the FOR_EACH components around the node, outermost first
+	around        []int    // the loops around the node, outermost first
 	wired         map[string]bool
 	sources       []Source
 	bound         []binding
@@ -230,7 +230,7 @@ func (c *compiler) schema(text json.RawMessage) *jsonschema.Schema {
 // portsOf returns the ports of a component without `error`.
 func portsOf(module Module, config json.RawMessage) []string {
 	if module.Loop {
-		return []string{PortEach, PortDone, PortNext}
+		return append([]string{PortEach, PortDone, PortNext}, module.Ports...)
 	}
 	ports := slices.Clone(module.Ports)
 	if module.CasePorts != nil {
@@ -282,7 +282,7 @@ func (c *compiler) edges() {
 // port checks the port of an edge and returns its canonical name.
 func (c *compiler) port(pointer string, from int, sourceKnown bool, port string) string {
 	port = cmp.Or(port, PortNext)
-	if !sourceKnown || !c.nodes[from].known {
+	if !sourceKnown || !c.nodes[from].known || c.nodes[from].module.Continues { // continues reports those
 		return port
 	}
 	n := c.nodes[from]

@@ -15,7 +15,7 @@ type Range struct{ Least, Most Cost }
 type Price struct{ Completed, Failed Range }
 
 // With returns the price of a component that also causes nested costs: those of the iterations of a
-// FOR_EACH, or of a child run. If the component fails, the iterations or the child run may have
+// loop, or of a child run. If the component fails, the iterations or the child run may have
 // stopped early.
 func (p Price) With(nested Range) Price {
 	p.Completed.Least = p.Completed.Least.Plus(nested.Least)
@@ -57,7 +57,7 @@ func times(a, n int64) int64 {
 }
 
 // Costs returns a lower bound of the cost of a scope that completes, and an upper bound of its cost
-// with any outcome. The scope is the root, or one iteration of a FOR_EACH. Costs calls price once
+// with any outcome. The scope is the root, or one iteration of a loop. Costs calls price once
 // for each component of the scope.
 //
 // Exact bounds would need every combination of outcomes, so Costs computes simpler bounds. It
@@ -191,6 +191,9 @@ func (n *node) outcomes(price Price) (all []result) {
 	ports := n.ports
 	if n.module.Loop || len(ports) == 0 {
 		ports = append(n.defaultPorts(), "")[:1]
+	}
+	if n.module.Repeats && n.wired[PortExhausted] {
+		ports = append(ports, PortExhausted)
 	}
 	unwired := false // all ports without edges are equivalent, so one is enough
 	for _, port := range ports {

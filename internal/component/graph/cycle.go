@@ -13,7 +13,7 @@ func (c *compiler) cutCycles() {
 		closing := cycle[len(cycle)-1]
 		hint := "each component starts only once"
 		if slices.ContainsFunc(cycle, func(a arrow) bool { return c.nodes[a.from].module.Loop && a.port == PortEach }) {
-			hint = "the body of a FOR_EACH repeats automatically, so no edge may lead back to it"
+			hint = "the body of a loop repeats automatically, so no edge may lead back to it"
 		}
 		c.fault(closing.pointer, CodeCycle, "the sequence edges form a cycle, %s: %s", c.names(cycle), hint)
 	})
@@ -31,7 +31,7 @@ func (c *compiler) cutDeadlocks() []int {
 	order, kept := topological(len(c.nodes), c.flows, func(cycle []arrow) {
 		// At least one connection is part of the cycle: cutCycles removed the cycles that consist
 		// only of edges, and lifting edges to one scope adds no cycle, since only the edges of
-		// its FOR_EACH lead into a body.
+		// its loop lead into a body.
 		at := slices.IndexFunc(cycle, func(a arrow) bool { return a.data != "" })
 		c.fault(cycle[at].pointer, CodeCycle, "%s, which is produced only later: %s", cycle[at].data, c.names(cycle))
 	})
@@ -40,7 +40,7 @@ func (c *compiler) cutDeadlocks() []int {
 }
 
 // level returns two nodes lifted into the same scope: each node is replaced by the outermost
-// FOR_EACH that contains it but not the other node, or stays unchanged.
+// loop that contains it but not the other node, or stays unchanged.
 func (c *compiler) level(a, b int) (int, int) {
 	first, second := c.nodes[a].around, c.nodes[b].around
 	shared := c.shared(a, b)
@@ -53,7 +53,7 @@ func (c *compiler) level(a, b int) (int, int) {
 	return a, b
 }
 
-// shared returns the number of FOR_EACH components around both nodes.
+// shared returns the number of loops around both nodes.
 func (c *compiler) shared(a, b int) int {
 	first, second := c.nodes[a].around, c.nodes[b].around
 	count := 0

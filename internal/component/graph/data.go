@@ -34,14 +34,14 @@ type Source struct {
 	To   string // name or dotted path in the receiver's input, for Bind
 	Into string // receiving component
 
-	// Depth is the number of FOR_EACH components around both the sender and the receiver. Their
+	// Depth is the number of loops around both the sender and the receiver. Their
 	// stages share this number of loop indexes.
 	Depth int
-	// Collected is the number of FOR_EACH components that the value leaves: 0 is a plain value, 1
+	// Collected is the number of loops that the value leaves: 0 is a plain value, 1
 	// an array of the values of all items in their order, 2 an array of such arrays.
 	Collected int
-	// Item reports whether From is a FOR_EACH around the receiver. If it is, Path starts with
-	// item or index and refers to the receiver's own iteration, whose index is at Depth.
+	// Item reports whether From is a loop around the receiver. If it is, Path starts with item, state
+	// or index and refers to the receiver's own iteration, whose index is at Depth.
 	Item bool
 
 	Required bool               // the receiver's schema requires the input
@@ -132,7 +132,7 @@ func (c *compiler) connect(pointer string, from, to int, connection Connection) 
 		about := fmt.Sprintf("%s needs the value of %s", endpoint(connection.To.ComponentID, connection.To.Input), endpoint(connection.From.ComponentID, connection.From.Output))
 		c.flows = append(c.flows, arrow{from: first, to: second, pointer: pointer, data: about})
 	case second == to:
-		c.fault(pointer, CodeCycle, "the FOR_EACH %s receives data from %s, which is in its own body", quote(receiver.component.ID), quote(sender.component.ID))
+		c.fault(pointer, CodeCycle, "the %s receives data from %s, which is in its own body", receiver.loopName(), quote(sender.component.ID))
 		return
 	}
 	value, reason := c.received(from, to, connection.From.Output, 0)
@@ -162,20 +162,23 @@ func (c *compiler) connect(pointer string, from, to int, connection Connection) 
 func (c *compiler) received(from, to int, path string, hops int) (*jsonschema.Schema, string) {
 	n := c.nodes[from]
 	name, rest, deeper := strings.Cut(path, ".")
-	own := n.module.Loop && (name == OutputItem || name == OutputIndex)
 	around := slices.Contains(c.nodes[to].around, from)
+	own := n.module.Loop && slices.Contains(n.module.inside(), name) && (around || name != OutputState)
 	switch {
 	case own && !around:
-		return nil, fmt.Sprintf("%s is available only in the body of the FOR_EACH %s; put the component into the body with after: %s.each, or outside of it, refer to an output of a component of the body, which yields the array of its values",
-			quote(name), quote(n.component.ID), n.component.ID)
+		return nil, fmt.Sprintf("%s is available only in the body of the %s; put the component into the body with after: %s.each, or outside of it, refer to an output of a component of the body, which yields the array of its values",
+			quote(name), n.loopName(), n.component.ID)
 	case !own && around:
-		return nil, fmt.Sprintf("inside its body, the FOR_EACH %s has only the outputs item and index, not %s", quote(n.component.ID), quote(path))
+		return nil, fmt.Sprintf("inside its body, the %s has only the outputs %s, not %s", n.loopName(), strings.Join(n.module.inside(), " and "), quote(path))
 	}
 	whole, inner := n.output, path
 	if own {
 		whole, inner = &jsonschema.Schema{Types: []string{"integer"}}, rest
-		if name == OutputItem {
+		switch name {
+		case OutputItem:
 			whole = c.item(from, hops)
+		case OutputState:
+			whole = nil
 		}
 		if !deeper {
 			return whole, ""
@@ -193,6 +196,14 @@ func (c *compiler) received(from, to int, path string, hops int) (*jsonschema.Sc
 		value = &jsonschema.Schema{Types: []string{"array"}, Items: value}
 	}
 	return value, ""
+}
+
+// inside returns the outputs that a loop has in its body.
+func (m Module) inside() []string {
+	if m.Repeats {
+		return []string{OutputState, OutputIndex}
+	}
+	return []string{OutputItem, OutputIndex}
 }
 
 // item returns the schema of an item of a FOR_EACH, as far as the source of the items defines it.

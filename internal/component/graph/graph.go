@@ -17,12 +17,15 @@ import (
 const (
 	PortNext    = "next"    // fires if the module names no other port
 	PortError   = "error"   // of any component: the only port that fires if it fails
-	PortEach    = "each"    // of FOR_EACH: leads into the body
-	PortDone    = "done"    // of FOR_EACH: fires when the loop completes; next is an alias
+	PortEach    = "each"    // of a loop: leads into the body
+	PortDone    = "done"    // of a loop: fires when the loop completes; next is an alias
 	PortThen    = "then"    // of a condition that is true
 	PortElse    = "else"    // of a condition that is false
 	PortDefault = "default" // of a switch without a matching case
 	PortTimeout = "timeout" // of a wait that timed out
+	// PortExhausted of a REPEAT fires when the limits of the loop leave no further iteration. Without an edge
+	// from it, the loop fails instead.
+	PortExhausted = "exhausted"
 )
 
 // Effect of a failure without an edge from the port error (decisions 8.1).
@@ -31,9 +34,11 @@ const (
 	OnFailureContinue = "continue"
 )
 
-// Outputs of a FOR_EACH inside its body (decisions 8.5).
+// Outputs of a loop inside its body (decisions 8.5): a FOR_EACH has item and index, and a REPEAT state and
+// index.
 const (
 	OutputItem  = "item"
+	OutputState = "state"
 	OutputIndex = "index"
 )
 
@@ -107,7 +112,9 @@ type Input struct {
 type Module struct {
 	Ports     []string                              // in addition to `error`; nil: `next`
 	CasePorts func(config json.RawMessage) []string // additional ports, named in the config
-	Loop      bool                                  // a FOR_EACH: `each`, `done` and `next`
+	Loop      bool                                  // a FOR_EACH or REPEAT: `each`, `done` and `next`, besides Ports
+	Repeats   bool                                  // a REPEAT: its iterations run one after the other
+	Continues bool                                  // a CONTINUE: ends an iteration of a REPEAT
 	Trigger   bool                                  // runs start here
 	Fails     bool                                  // never completes
 	Inline    bool                                  // the engine runs it, in one attempt
@@ -173,6 +180,8 @@ const (
 	CodeLoopEntry          = "LOOP_ENTRY"
 	CodeLoopEscape         = "LOOP_ESCAPE"
 	CodeLoopTooDeep        = "LOOP_TOO_DEEP"
+	CodeNoContinue         = "CONTINUE_MISSING"   // a REPEAT without a CONTINUE
+	CodeContinuePlace      = "CONTINUE_MISPLACED" // a CONTINUE that is not directly in a REPEAT, or has an edge from it
 	CodeUnknownOutput      = "UNKNOWN_OUTPUT"
 	CodeUnknownInput       = "UNKNOWN_INPUT"
 	CodeInputTaken         = "INPUT_TAKEN" // two connections lead into the same input

@@ -10,7 +10,7 @@ import (
 type Plan struct {
 	nodes    []node
 	index    map[string]int
-	scopes   map[string][]int // nodes by FOR_EACH, "" for the root, in topological order
+	scopes   map[string][]int // nodes by loop, "" for the root, in topological order
 	triggers []string
 	edges    []Edge
 }
@@ -60,7 +60,7 @@ func (p *Plan) node(id string) node {
 	return node{}
 }
 
-// Loop returns the innermost FOR_EACH around a component, or "" if there is no loop around it.
+// Loop returns the innermost loop around a component, or "" if there is no loop around it.
 func (p *Plan) Loop(id string) string {
 	around := p.node(id).around
 	if len(around) == 0 {
@@ -72,7 +72,7 @@ func (p *Plan) Loop(id string) string {
 // Sources returns the data connections into a component, in the order of the definition.
 func (p *Plan) Sources(id string) []Source { return slices.Clone(p.node(id).sources) }
 
-// Members returns the components of a scope, excluding those in nested FOR_EACH bodies, in the
+// Members returns the components of a scope, excluding those in the bodies of nested loops, in the
 // order of the definition.
 func (p *Plan) Members(loop string) []string { return p.ids(p.scopes[loop]) }
 
@@ -120,7 +120,7 @@ type verdict struct {
 	state   State
 }
 
-// Next returns the next step of a scope, which is the root or one iteration of a FOR_EACH
+// Next returns the next step of a scope, which is the root or one iteration of a loop
 // (decisions 8.3, 8.6), for the given states of its stages. A component without a state has no
 // stage.
 //
@@ -166,6 +166,9 @@ func (p *Plan) Next(loop string, states map[string]State) Step {
 	return step
 }
 
+// Leads reports whether an edge starts at a port of a component.
+func (p *Plan) Leads(id, port string) bool { return p.node(id).wired[port] }
+
 // Handles reports whether the run continues if the component fails.
 func (p *Plan) Handles(id string) bool {
 	n := p.node(id)
@@ -204,7 +207,7 @@ func (n *node) handled() bool {
 func (n *node) fires(state State, port string) bool {
 	switch state.Status {
 	case status.StageCompleted:
-		if n.module.Loop || state.Port == "" {
+		if state.Port == "" || n.module.Loop && state.Port != PortExhausted {
 			return slices.Contains(n.defaultPorts(), port)
 		}
 		return port == state.Port

@@ -45,7 +45,9 @@ var modules = library{
 		}
 		return names
 	}},
-	"WAIT": {Ports: []string{"next", "timeout"}, Input: open, Output: json.RawMessage(`{"type":"object","properties":{"payload":{}}}`)},
+	"WAIT":     {Ports: []string{"next", "timeout"}, Input: open, Output: json.RawMessage(`{"type":"object","properties":{"payload":{}}}`)},
+	"REPEAT":   {Loop: true, Repeats: true, Ports: []string{graph.PortExhausted}, Output: json.RawMessage(`{"type":"object","properties":{"state":{},"index":{"type":"integer"},"count":{"type":"integer"}},"additionalProperties":false}`)},
+	"CONTINUE": {Continues: true, Ports: []string{}},
 	"FOR_EACH": {
 		Loop:   true,
 		Input:  json.RawMessage(`{"type":"object","required":["items"],"properties":{"items":{"type":"array"}}}`),

@@ -295,10 +295,10 @@ func (c *compiler) connectPath(u use) {
 		c.fault(u.pointer, CodeUnknownOutput, "%s", reason)
 		return
 	case failure && inside:
-		c.fault(u.pointer, CodeUnknownOutput, "inside its body, the FOR_EACH %s has no error yet", quote(u.Root))
+		c.fault(u.pointer, CodeUnknownOutput, "inside its body, the %s has no error yet", sender.loopName())
 		return
 	case first == second && second == u.node:
-		c.fault(u.pointer, CodeCycle, "the FOR_EACH %s refers to %s, which is in its own body", quote(receiver.component.ID), quote(u.Root))
+		c.fault(u.pointer, CodeCycle, "the %s refers to %s, which is in its own body", receiver.loopName(), quote(u.Root))
 		return
 	}
 	if value == nil && u.Segments[len(u.Segments)-1] == length {

@@ -89,7 +89,7 @@ func (c *compiler) exits(pointer string, n *node, read bool) {
 	switch {
 	case n.module.Loop:
 		if !follows(PortEach) {
-			c.warn(pointer, WarnBody, "component %s: no edge starts at its port each, so the loop does nothing for its items", id)
+			c.warn(pointer, WarnBody, "component %s: no edge starts at its port each, so the loop does nothing", id)
 		}
 	case slices.Contains(n.ports, PortTimeout):
 		if !follows(PortTimeout) {

@@ -15,6 +15,7 @@ import (
 var durations = map[string][]string{
 	"API_CALL":                 {"config/timeoutMs"},
 	"DELAY":                    {"config/durationMs", "input/durationMs"},
+	"REPEAT":                   {"config/delayMs", "config/maxDurationMs"},
 	"WAIT_FOR_EVM_TRANSACTION": {"input/timeoutMs"},
 	"WAIT_FOR_SIGNAL":          {"config/timeoutMs"},
 }

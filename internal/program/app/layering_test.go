@@ -173,7 +173,7 @@ var places = map[string]place{
 		outside: []string{ids, pgx, "golang.org/x/text/unicode/norm"}, why: "workflow definitions: validation and storage; it runs nothing",
 	},
 	"internal/workflow/workflowtest": {
-		level: 8, inside: []string{"gen/api", "internal/component", "internal/component/graph", "internal/kit/credit", "internal/kit/status", "internal/workflow"}, outside: []string{ids},
+		level: 8, inside: []string{"gen/api", "internal/component", "internal/component/graph", "internal/kit/credit", "internal/kit/status", "internal/kit/strictjson", "internal/workflow"}, outside: []string{ids},
 		why: "random workflows, and how their runs end", tests: true,
 	},
 	"internal/workflow/engine": {

@@ -180,6 +180,7 @@ func TestExamplesWithServersRun(t *testing.T) {
 		"README":   blocksOf(string(readme)),
 		"own-code": guideBlocks(t, baseURL, "own-code"),
 		"failures": guideBlocks(t, baseURL, "failures"),
+		"loops":    guideBlocks(t, baseURL, "loops"),
 		"proxy":    guideBlocks(t, baseURL, "proxy"),
 		"listen":   guideBlocks(t, baseURL, "listen"),
 	} {
@@ -206,6 +207,9 @@ func TestExamplesWithServersRun(t *testing.T) {
 			right := strings.Contains(printed, `"doubled": 42`) == (servers > 0)
 			if name == "failures" {
 				right = strings.Contains(printed, `"requests": 3`) && strings.Contains(printed, `"released": 1`)
+			}
+			for _, output := range map[string][]string{"loops": {`"failed": 1`, `"order 3"`, `"invoice 2"`, `"asked": 4`}}[name] {
+				right = right && strings.Contains(printed, output)
 			}
 			if ran == 0 || !right {
 				t.Errorf("%d commands and %d servers ran, and printed %s", ran, servers, printed)

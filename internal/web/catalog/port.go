@@ -11,14 +11,15 @@ import (
 
 // fires maps each port to when it fires (decisions 8.2).
 var fires = map[string]string{
-	graph.PortNext:    "The component completed.",
-	graph.PortThen:    "The condition holds.",
-	graph.PortElse:    "The condition does not hold.",
-	graph.PortDefault: "No case holds.",
-	graph.PortEach:    "Once per item. The components reachable from here are the body of the loop.",
-	graph.PortDone:    "All items are finished.",
-	graph.PortTimeout: "The wait timed out.",
-	graph.PortError:   "The component failed. Without an edge here, and without onFailure: continue, the run fails.",
+	graph.PortNext:      "The component completed.",
+	graph.PortThen:      "The condition holds.",
+	graph.PortElse:      "The condition does not hold.",
+	graph.PortDefault:   "No case holds.",
+	graph.PortEach:      "Once per item or iteration. The components reachable from here are the body of the loop.",
+	graph.PortDone:      "The loop is finished.",
+	graph.PortTimeout:   "The wait timed out.",
+	graph.PortExhausted: "The limits of the loop leave no further iteration. Without an edge here, the loop fails instead.",
+	graph.PortError:     "The component failed. Without an edge here, and without onFailure: continue, the run fails.",
 }
 
 const (
@@ -27,17 +28,17 @@ const (
 )
 
 // ports returns the ports of a component in their documented order, or an empty list if it
-// can't be executed inside a workflow.
+// can't be executed inside a workflow, or if nothing follows it.
 func ports(entry *component.Entry) []api.ComponentPort {
 	all := []api.ComponentPort{}
-	if !slices.Contains(entry.Modes, component.ModeWorkflow) {
+	flow := entry.Flow()
+	if !slices.Contains(entry.Modes, component.ModeWorkflow) || flow.Continues {
 		return all
 	}
-	flow := entry.Flow()
 	names := flow.Ports
 	switch {
 	case flow.Loop:
-		names = []string{graph.PortEach, graph.PortDone, graph.PortNext}
+		names = append([]string{graph.PortEach, graph.PortDone, graph.PortNext}, flow.Ports...)
 	case flow.CasePorts != nil:
 		all = append(all, api.ComponentPort{NamedBy: &flow.CasesAt, Description: "The case with this name is the first case that holds."})
 		names = append(slices.Clone(names), graph.PortDefault)

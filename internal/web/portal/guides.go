@@ -44,6 +44,7 @@ var chapters = []chapter{
 	{"Build", []article{
 		{"workflows", "Workflows", "Connect components into a graph, with branches, loops, waits, schedules and hooks."},
 		{"references", "References and expressions", "Put values of a run into strings and addresses, and compute with them."},
+		{"loops", "Loops", "Do something for each item, or again and again until it is done."},
 		{"failures", "Failures, retries and compensation", "Try a call for days, make it safe to repeat, and undo what a workflow has done."},
 		{"triggers", "Schedules and hooks", "Start runs at set times, or by deliveries of other services."},
 		{"streams", "Streams", "Receive each change as a server-sent event, and resume after a lost connection."},

@@ -51,6 +51,7 @@ type Changes struct {
 	Children []uuid.UUID     // child runs that start
 	// CancelChildren are child runs to cancel, because the run is ending or their stage timed out.
 	CancelChildren []uuid.UUID
+	StateBytes     int64              // of the states of loops, which are stored and not part of Run.OutputBytes
 	CancelSelf     bool               // an ancestor is ending, so the run is canceled
 	Unfinished     []Waiting          // stages of State.Waiting that are still unfinished; set if all were read
 	Finished       map[uuid.UUID]bool // stages of earlier advances that finish
@@ -77,7 +78,7 @@ type walk struct {
 type known struct {
 	states      map[Place]graph.State    // of components, set by this advance
 	loops       map[Place]*loop          // unfinished loops; nil: no such loop
-	paced       map[string]time.Duration // loops with perSecond of which an item starts, and their distances
+	paced       map[string]time.Duration // loops of which the next item must wait, by loop.pace, and how long
 	values      map[Place]Value          // outputs that were read or computed
 	finals      []End                    // stages that finish in this advance, including new ones
 	below       map[Place][]IterationValue

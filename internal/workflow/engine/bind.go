@@ -120,15 +120,20 @@ func (a *Advance) item(sc *scope, source graph.Source, shared []int32) (Value, e
 	if l == nil || len(sc.iteration) <= len(shared) {
 		return Value{}, nil
 	}
-	of := a.lists[l.ID]
 	index := int(sc.iteration[len(shared)])
-	output, err := strictjson.Encode(map[string]json.RawMessage{
-		graph.OutputItem: of.List[index], graph.OutputIndex: json.RawMessage(strconv.Itoa(index)),
-	})
+	fields, secret := map[string]json.RawMessage{graph.OutputIndex: json.RawMessage(strconv.Itoa(index))}, false
+	if l.repeats {
+		state := a.stateAt(l, int32(index))
+		fields[graph.OutputState], secret = state.Output, state.Secret
+	} else {
+		of := a.lists[l.ID]
+		fields[graph.OutputItem], secret = of.List[index], of.Secret
+	}
+	output, err := strictjson.Encode(fields)
 	if err != nil {
 		return Value{}, fmt.Errorf("encode an item: %w", err)
 	}
-	return Value{output, of.Secret}, nil
+	return Value{output, secret}, nil
 }
 
 // collected returns the values of all iterations, in the order of the items. An iteration without

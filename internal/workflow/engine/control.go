@@ -28,8 +28,8 @@ var controls map[string]func(a *Advance, t *Stage) error
 func init() {
 	controls = map[string]func(a *Advance, t *Stage) error{
 		component.OnAPICalled: (*Advance).triggered, component.OnSchedule: (*Advance).triggered, component.OnWebhook: (*Advance).triggered,
-		component.ForEach: (*Advance).forEach,
-		component.If:      (*Advance).evaluate, component.Switch: (*Advance).evaluate, component.Transform: (*Advance).evaluate, component.ArrayBuilder: (*Advance).evaluate,
+		component.ForEach: (*Advance).forEach, component.RepeatLoop: (*Advance).repeat, component.Continue: (*Advance).continueLoop,
+		component.If: (*Advance).evaluate, component.Switch: (*Advance).evaluate, component.Transform: (*Advance).evaluate, component.ArrayBuilder: (*Advance).evaluate,
 		component.StringConstant: (*Advance).evaluate, component.NumberConstant: (*Advance).evaluate,
 		component.BooleanConstant: (*Advance).evaluate, component.JSONConstant: (*Advance).evaluate,
 		component.Delay: (*Advance).pause, component.WaitUntil: (*Advance).pause, component.WaitForSignal: (*Advance).waitForSignal,
@@ -156,15 +156,20 @@ func (a *Advance) forEach(t *Stage) error {
 	if err != nil {
 		return err
 	}
-	t.Status, t.Items = status.StageRunning, stored
-	l := &loop{StoredLoop: StoredLoop{ID: t.ID, ComponentID: t.Component.ID, Iteration: t.Iteration, ItemCount: int32(len(items))}, stage: t}
+	a.startLoop(t, int32(len(items)), stored, items)
+	return nil
+}
+
+// startLoop starts a loop over items, of which stored is the stored form. most is the number of iterations.
+func (a *Advance) startLoop(t *Stage, most int32, stored json.RawMessage, items []json.RawMessage) {
+	_, module := a.Plan.Component(t.Component.ID)
+	l := &loop{StoredLoop: StoredLoop{ID: t.ID, ComponentID: t.Component.ID, Iteration: t.Iteration, ItemCount: most}, stage: t, repeats: module.Repeats}
 	l.configure(t.Component.Config)
-	t.Loop = &l.StoredLoop
+	t.Status, t.Items, t.Loop = status.StageRunning, stored, &l.StoredLoop
 	a.lists[t.ID] = Items{items, t.Secret}
 	a.loops[PlaceOf(t.Component.ID, t.Iteration)] = l
 	a.addStage(t)
 	a.fill(l)
-	return nil
 }
 
 // pause waits for a duration or until a time.

@@ -83,7 +83,7 @@ type Run struct {
 	Credits
 	Cancel
 	Times
-	Paces map[string]time.Time // when the next item of a loop with perSecond may start, by component
+	Paces map[string]time.Time // when the next item of a loop may start, by loop.pace
 }
 
 // Counts are the counts of a run's stages and outputs.

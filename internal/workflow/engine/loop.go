@@ -19,12 +19,18 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// loop is an unfinished FOR_EACH in one iteration of the loops around it.
+// loop is an unfinished FOR_EACH or REPEAT in one iteration of the loops around it.
 type loop struct {
 	StoredLoop
 	concurrency int32
 	apart       time.Duration // between the starts of items; 0: no limit
 	continues   bool          // after an item failed
+	repeats     bool          // a REPEAT, like the next four
+	delay       time.Duration // between two iterations
+	most        time.Duration // after which no iteration starts; 0: no limit
+	done        bool          // the last iteration says that the loop is done
+	unchanged   bool          // the last iteration reached no CONTINUE
+	twice       []string      // the components CONTINUE of the last iteration, if it reached several
 	stage       *Stage        // set if the loop is new in this advance
 	late        bool          // the loop exceeded its timeout
 	dirty       bool
@@ -45,12 +51,12 @@ func (a *Advance) loopOf(sc *scope) *loop {
 
 // addLoop adds an unfinished loop of an earlier advance.
 func (a *Advance) addLoop(row StoredLoop) (*loop, error) {
-	l := &loop{StoredLoop: row}
+	written, module := a.Plan.Component(row.ComponentID)
+	l := &loop{StoredLoop: row, repeats: module.Repeats}
 	p := l.key().Place
 	if a.loops[p] != nil {
 		return a.loops[p], nil
 	}
-	written, _ := a.Plan.Component(l.ComponentID)
 	c, err := a.resolve(graph.Component{ID: written.ID, Module: written.Module, Config: written.Config}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the config of a loop: %w", err)
@@ -67,8 +73,14 @@ func (l *loop) configure(config json.RawMessage) {
 		Concurrency   int32   `json:"concurrency"`
 		PerSecond     float64 `json:"perSecond"`
 		OnItemFailure string  `json:"onItemFailure"`
+		DelayMs       int64   `json:"delayMs"`
+		MaxDurationMs int64   `json:"maxDurationMs"`
 	}
 	_ = json.Unmarshal(config, &c) // the config was validated when the workflow was saved
+	if l.repeats {
+		l.concurrency, l.delay, l.most = 1, time.Duration(c.DelayMs)*time.Millisecond, time.Duration(c.MaxDurationMs)*time.Millisecond
+		return
+	}
 	l.concurrency, l.continues = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
 	if l.concurrency < 1 || l.concurrency > 100 {
 		l.concurrency = 10
@@ -78,15 +90,23 @@ func (l *loop) configure(config json.RawMessage) {
 	}
 }
 
-// early reports whether the next item of a loop must wait for its pace, which all loops of a component in
-// the run share.
+// early reports whether the next item of a loop must wait: for the pace of a FOR_EACH, which all loops of
+// the component in the run share, or for the delay of a REPEAT.
 func (a *Advance) early(l *loop) bool {
-	_, started := a.paced[l.ComponentID]
-	return l.apart > 0 && (started || a.Run.Now.Before(a.Run.Paces[l.ComponentID]))
+	_, started := a.paced[l.pace()]
+	return (l.apart > 0 || l.delay > 0) && (started || a.Run.Now.Before(a.Run.Paces[l.pace()]))
 }
 
-// Paces returns when the next item of each loop with perSecond may start, by component, or nil. Times that
-// have passed are left out.
+// pace returns the key of the loop in Paces.
+func (l *loop) pace() string {
+	if l.repeats {
+		return l.ComponentID + array(l.Iteration)
+	}
+	return l.ComponentID
+}
+
+// Paces returns when the next item of each loop with perSecond, and the next iteration of each with delayMs,
+// may start, by loop.pace, or nil. Times that have passed are left out.
 func (a *Advance) Paces() map[string]time.Time {
 	var ahead map[string]time.Time
 	set := func(component string, at time.Time) {
@@ -106,15 +126,24 @@ func (a *Advance) Paces() map[string]time.Time {
 	return ahead
 }
 
+// hasNext reports whether another item of a loop is to start, now or later.
+func (a *Advance) hasNext(l *loop) bool {
+	return l.NextItem < l.ItemCount && !(l.repeats && (l.done || a.outlasts(l)))
+}
+
 // fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
 // loop.
 func (a *Advance) fill(l *loop) {
 	if l.finished {
 		return
 	}
+	if l.repeats && l.LiveItems == 0 && !a.knowsLast(l) {
+		a.unfilled = append(a.unfilled, l)
+		return
+	}
 	parent := a.scopeOf(l.ComponentID, l.Iteration)
 	stopped := a.stopped(parent) || l.failing()
-	for !stopped && l.NextItem < l.ItemCount && l.LiveItems < l.concurrency {
+	for !stopped && a.hasNext(l) && l.LiveItems < l.concurrency {
 		if a.full() || a.First && slices.ContainsFunc(a.Plan.Members(l.ComponentID), a.computable) {
 			a.More = true
 			break
@@ -129,34 +158,48 @@ func (a *Advance) fill(l *loop) {
 		}
 		l.NextItem, l.LiveItems, l.dirty, a.Changed = l.NextItem+1, l.LiveItems+1, true, true
 		if l.apart > 0 {
-			a.paced[l.ComponentID] = l.apart
+			a.paced[l.pace()] = l.apart
 		}
 		a.fresh = append(a.fresh, sc)
 	}
-	if l.LiveItems > 0 || l.NextItem < l.ItemCount && !stopped {
+	if l.LiveItems > 0 || !stopped && a.hasNext(l) {
 		return
 	}
+	if l.failing() && !l.late && l.twice == nil && l.firstFailed == nil && !a.unstored() {
+		add(&a.need.First, l.key())
+		a.unfilled = append(a.unfilled, l)
+		return
+	}
+	a.endLoop(l, a.endOfLoop(l, stopped))
+}
+
+// endOfLoop returns the end of a loop of which no more items start.
+func (a *Advance) endOfLoop(l *loop, stopped bool) End {
 	end := End{ID: l.ID, ComponentID: l.ComponentID, Iteration: l.Iteration, Next: l.NextItem, Failed: l.FailedItems}
 	switch {
 	case l.late:
 		c, _ := a.Plan.Component(l.ComponentID)
 		end.Status, end.Failure = status.StageFailed, encodeFailure(errLate(c))
+	case l.twice != nil:
+		end.Status, end.Failure = status.StageFailed, encodeFailure(continuedTwice(l))
 	case l.failing():
-		if l.firstFailed == nil && !a.unstored() {
-			add(&a.need.First, l.key())
-			a.unfilled = append(a.unfilled, l)
-			return
-		}
 		end.Status, end.Failure = status.StageFailed, a.redactFailure(encodeFailure(itemFailed(l, a.firstFailed(l))), nil)
 	case stopped: // items are unfinished or have not started
 		end.Status = status.StageCanceled
+	case l.repeats:
+		a.endRepeat(l, &end)
 	default:
 		end.Status, end.Port, end.Output = status.StageCompleted, graph.PortDone, json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.ItemCount, l.FailedItems))
 		end.Bytes = int64(len(end.Output))
 	}
+	return end
+}
+
+// endLoop finishes the stage of a loop.
+func (a *Advance) endLoop(l *loop, end End) {
 	l.finished = true
 	if t := l.stage; t != nil {
-		t.Status, t.Port, t.Output, t.Failure = end.Status, end.Port, end.Output, end.Failure
+		t.Status, t.Port, t.Output, t.Failure, t.Secret = end.Status, end.Port, end.Output, end.Failure, t.Secret || end.Secret
 		a.Run.PendingCount--
 		a.finished(end)
 		return
@@ -170,7 +213,9 @@ func (a *Advance) postponeItems() {
 	for _, sc := range a.fresh {
 		l := a.loopOf(sc)
 		l.NextItem, l.LiveItems, a.More = l.NextItem-1, l.LiveItems-1, true
-		delete(a.paced, l.ComponentID)
+		if l.apart > 0 {
+			delete(a.paced, l.pace())
+		}
 		delete(a.scopes, sc.Place)
 	}
 	a.fresh = nil
@@ -188,6 +233,8 @@ func (a *Advance) finishIteration(sc *scope, failed string) {
 	if failed != "" {
 		l.FailedItems++
 		a.More = a.More || l.failing() && l.LiveItems > 0 // the next advance cancels the waiting stages of the other items
+	} else if l.repeats {
+		a.finishRepeated(l, sc)
 	}
 	a.fill(l)
 }
@@ -196,7 +243,7 @@ func (a *Advance) finishIteration(sc *scope, failed string) {
 // variables instead of their values, unless the component has other references too.
 func (a *Advance) storedItems(t *Stage, items json.RawMessage) (json.RawMessage, error) {
 	written, _ := a.Plan.Component(t.Component.ID)
-	if len(envref.Names(written.Input)) == 0 || a.Plan.Refers(written.ID) {
+	if len(envref.Names(written.Input)) == 0 || a.Plan.Refers(written.ID) || written.Module != component.ForEach {
 		return items, nil
 	}
 	input, _, err := a.bind(t.scope, written)
@@ -213,7 +260,7 @@ func (a *Advance) storedItems(t *Stage, items json.RawMessage) (json.RawMessage,
 // ResolveItems resolves the references to variables in stored items.
 func (a *Advance) ResolveItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
 	written, _ := a.Plan.Component(componentID)
-	if len(envref.Names(written.Input)) == 0 || a.Plan.Refers(written.ID) {
+	if len(envref.Names(written.Input)) == 0 || a.Plan.Refers(written.ID) || written.Module != component.ForEach {
 		return stored, nil
 	}
 	if a.Variables.Err != nil {
@@ -297,6 +344,10 @@ func itemFailed(l *loop, first *failedItem) error {
 	}
 	details["first"] = first
 	which := fmt.Sprintf("the item at index %d failed", first.Index)
+	if l.repeats {
+		which = fmt.Sprintf("the iteration at index %d failed", first.Index)
+		delete(details, "items") // the limit of the loop
+	}
 	if l.FailedItems > 1 {
 		which = fmt.Sprintf("%d of %s failed, the first at index %d,", l.FailedItems, fault.Count(int(l.ItemCount), "item"), first.Index)
 	}

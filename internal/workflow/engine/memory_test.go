@@ -79,6 +79,14 @@ type stored struct {
 	result   json.RawMessage // output of the execution
 }
 
+// bytes returns what counts as output: of the states of a REPEAT, only the last.
+func (s *stored) bytes() int64 {
+	if s.Module == component.Continue {
+		return int64(len(s.items))
+	}
+	return int64(len(s.output) + len(s.items))
+}
+
 func (s *stored) live() bool { return !s.state.Status.Terminal() }
 
 func percent(r *rand.Rand, of int) bool { return r.IntN(100) < of }
@@ -290,7 +298,7 @@ func (m *memory) copyReused(a *engine.Advance) {
 		reused := *s
 		reused.usage = 0
 		m.add(&reused)
-		made = made.Plus(storage.Usage{Stages: 1, Bytes: int64(len(s.output) + len(s.items))})
+		made = made.Plus(storage.Usage{Stages: 1, Bytes: s.bytes()})
 		if s.finished.After(last) {
 			last = s.finished
 		}

@@ -96,13 +96,16 @@ func (a *Advance) setStates(sc *scope, stored map[string]graph.State) {
 // known. If not, they are added to the need.
 func (a *Advance) knowsSources(sc *scope, componentID string) bool {
 	known := true
+	if _, module := a.Plan.Component(componentID); module.Continues { // its state may stay the same
+		known = a.knowsItem(sc, a.loopOf(sc))
+	}
 	for _, source := range slices.Concat(a.Plan.Sources(componentID), a.Plan.References(componentID)) {
 		shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
 		switch {
 		case source.Failure:
 			known = a.knowsFailures(source, shared) && known
 		case source.Item:
-			known = a.knowsItems(a.loops[PlaceOf(source.From, shared)]) && known
+			known = a.knowsItem(sc, a.loops[PlaceOf(source.From, shared)]) && known
 		case source.Collected > 0:
 			known = a.knowsCollected(source, shared) && known
 		default:
@@ -120,10 +123,18 @@ func (a *Advance) knowsOutput(p Place) bool {
 	return known
 }
 
-func (a *Advance) knowsItems(l *loop) bool {
-	if l == nil {
+// knowsItem reports whether what a loop outputs in its iteration around a scope is known.
+func (a *Advance) knowsItem(sc *scope, l *loop) bool {
+	switch {
+	case l == nil:
 		return true
+	case l.repeats:
+		return a.knowsState(l, sc.iteration[len(l.Iteration)])
 	}
+	return a.knowsItems(l)
+}
+
+func (a *Advance) knowsItems(l *loop) bool {
 	_, known := a.lists[l.ID]
 	if !known {
 		add(&a.need.Items, l.key())

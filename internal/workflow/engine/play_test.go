@@ -218,7 +218,7 @@ func (m *memory) check(a *engine.Advance, ending bool) {
 	usage := m.run.StorageFee
 	for _, s := range m.stages {
 		recount.StageCount++
-		recount.OutputBytes += int64(len(s.output) + len(s.items))
+		recount.OutputBytes += s.bytes()
 		usage += s.usage
 		switch {
 		case s.live():

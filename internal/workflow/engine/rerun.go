@@ -173,8 +173,11 @@ func (e *earlier) resume(row EarlierStage) {
 		item := append(slices.Clone(row.Iteration), i)
 		if e.finished(row.ComponentID, item) {
 			e.item(row.ComponentID, item)
-		} else {
-			e.scope(row.ComponentID, item)
+			continue
+		}
+		e.scope(row.ComponentID, item)
+		if _, module := e.plan.Component(row.ComponentID); module.Repeats {
+			return // each iteration depends on the one before it
 		}
 	}
 }

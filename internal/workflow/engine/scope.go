@@ -87,6 +87,10 @@ func (a *Advance) step(sc *scope) error {
 	if next.Live > 0 {
 		return nil
 	}
+	if sc.Component != "" && !a.knowsEnd(sc) {
+		a.block(sc)
+		return nil
+	}
 	sc.over = true
 	if sc.Component == "" {
 		a.over, a.Changed = true, true

@@ -186,9 +186,13 @@ func (a *Advance) addStage(t *Stage) {
 		t.Failure = a.redactFailure(t.Failure, t.secrets)
 	}
 	if t.Status.Terminal() {
+		bytes := int64(len(t.Output))
+		if t.Component.Module == component.Continue { // of the states of a loop, only the last counts
+			a.StateBytes, bytes = a.StateBytes+bytes, 0
+		}
 		a.finished(End{
 			ID: t.ID, ComponentID: t.Component.ID, Iteration: t.Iteration, Status: t.Status, Port: t.Port,
-			Output: t.Output, Secret: t.Secret, Failure: t.Failure, Usage: t.Usage, Bytes: int64(len(t.Output)),
+			Output: t.Output, Secret: t.Secret, Failure: t.Failure, Usage: t.Usage, Bytes: bytes,
 		})
 	} else {
 		a.Run.PendingCount++

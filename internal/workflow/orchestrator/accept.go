@@ -141,7 +141,7 @@ const countedFrom = 16 << 10
 
 // stored returns the bytes that this advance stores.
 func (a *advance) stored() int64 {
-	return a.Run.Made().Counted() - a.Own.Counted() + a.events
+	return a.Run.Made().Counted() - a.Own.Counted() + a.events + a.StateBytes
 }
 
 // chargeFee reserves the fee of this advance. If the workspace cannot pay the fee, the run fails and

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
@@ -59,13 +60,13 @@ func (a *advance) vaultPlace(row uuid.UUID, field vault.Field) vault.Place {
 }
 
 // sealAll encrypts the secret values that the advance writes: the outputs and items of stages, and the
-// output of the run. The output of a loop is not encrypted: it contains only counts.
+// output of the run. The output of a FOR_EACH is not encrypted: it contains only counts.
 func (a *advance) sealAll() (err error) {
 	for _, t := range a.Stages {
 		if t.Secret {
 			err = cmp.Or(err, a.seal(t.ID, vault.Items, &t.Items))
 		}
-		if t.Secret && t.Loop == nil {
+		if t.Secret && t.Component.Module != component.ForEach {
 			err = cmp.Or(err, a.seal(t.ID, vault.Output, &t.Output))
 		}
 	}

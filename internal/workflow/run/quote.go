@@ -138,7 +138,11 @@ func (s *Service) ownPrice(c graph.Component) (price graph.Price) {
 
 // iterations returns the total cost of the iterations of a loop that completes.
 func (e *estimator) iterations(q *quote, plan *graph.Plan, c graph.Component) (all graph.Range) {
+	_, module := plan.Component(c.ID)
 	items, known := literalItems(plan, c)
+	if module.Repeats {
+		items, known = maxIterations(c)
+	}
 	if !known {
 		q.unknown = append(q.unknown, unknown{c.ID, "items"})
 		items = engine.MaxItems
@@ -148,10 +152,22 @@ func (e *estimator) iterations(q *quote, plan *graph.Plan, c graph.Component) (a
 	}
 	one := plan.Costs(c.ID, func(c graph.Component) graph.Price { return e.price(q, plan, c) })
 	all.Most = one.Most.Times(items)
-	if known && !mayContinue(c) {
+	switch {
+	case module.Repeats:
+		all.Least = one.Least // the first iteration may be the last one
+	case known && !mayContinue(c):
 		all.Least = one.Least.Times(items)
 	}
 	return all
+}
+
+// maxIterations returns the number of iterations that a REPEAT allows, unless a variable says it.
+func maxIterations(c graph.Component) (int64, bool) {
+	var config struct {
+		MaxIterations int64 `json:"maxIterations"`
+	}
+	err := json.Unmarshal(engine.Object(c.Config), &config)
+	return config.MaxIterations, err == nil
 }
 
 // mayContinue reports whether a loop may complete although items fail. It returns true if that

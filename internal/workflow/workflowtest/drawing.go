@@ -138,23 +138,46 @@ func (w *Drawing) scope(loop string, depth int, givers []string) (all []string) 
 		id := w.component(depth)
 		w.enter(id, loop, here)
 		w.connect(id, givers, here)
-		if w.one(id).Module == "FOR_EACH" && w.IntN(10) > 0 {
+		if module := w.one(id).Module; module == "REPEAT" || module == "FOR_EACH" && w.IntN(10) > 0 {
 			inner := w.scope(id, depth+1, append(slices.Clone(givers), append(here, id)...))
 			givers = append(slices.Clone(givers), inner...)
 			all = append(all, inner...)
 		}
 		here = append(here, id)
 	}
+	if loop != "" && w.one(loop).Module == "REPEAT" {
+		for range 1 + w.IntN(2) {
+			all = append(all, w.proceed(loop, givers, here))
+		}
+	}
 	return append(all, here...)
 }
 
+// proceed draws a CONTINUE in the body of a REPEAT.
+func (w *Drawing) proceed(loop string, givers, here []string) string {
+	p := Part{ID: fmt.Sprint("c", len(w.Parts)), Module: "CONTINUE", Input: map[string]any{}}
+	if w.IntN(2) == 0 {
+		p.Input["state"] = w.IntN(9)
+	}
+	if w.IntN(3) == 0 {
+		p.Input["done"] = w.IntN(2) == 0
+	}
+	if w.IntN(3) == 0 {
+		p.OnFailure = "continue"
+	}
+	w.Parts = slices.Insert(w.Parts, w.IntN(len(w.Parts)+1), p)
+	w.enter(p.ID, loop, here)
+	w.connect(p.ID, givers, here)
+	return p.ID
+}
+
 var kinds = []string{
-	"WORK", "WORK", "WORK", "WORK", "WORK", "IF", "SWITCH", "TRANSFORM", "FOR_EACH", "FOR_EACH", "DELAY", "WAIT_FOR_SIGNAL", "NUMBER_CONSTANT", "RESPOND", "FAIL",
+	"WORK", "WORK", "WORK", "WORK", "WORK", "IF", "SWITCH", "TRANSFORM", "FOR_EACH", "FOR_EACH", "REPEAT", "DELAY", "WAIT_FOR_SIGNAL", "NUMBER_CONSTANT", "RESPOND", "FAIL",
 }
 
 func (w *Drawing) component(depth int) string {
 	p := Part{ID: fmt.Sprint("c", len(w.Parts)), Module: kinds[w.IntN(len(kinds))], Input: map[string]any{"n": w.IntN(9)}, Config: map[string]any{}}
-	if p.Module == "FOR_EACH" && (depth >= 3 || depth == 2 && w.IntN(3) > 0) || p.Module == "RESPOND" && (depth > 0 || w.Answers) || p.Module == "FAIL" && w.IntN(3) > 0 {
+	if (p.Module == "FOR_EACH" || p.Module == "REPEAT") && (depth >= 3 || depth == 2 && w.IntN(3) > 0) || p.Module == "RESPOND" && (depth > 0 || w.Answers) || p.Module == "FAIL" && w.IntN(3) > 0 {
 		p.Module = "WORK"
 	}
 	if w.IntN(3) == 0 {
@@ -181,6 +204,12 @@ func (w *Drawing) component(depth int) string {
 		if w.IntN(4) == 0 {
 			p.Config["perSecond"] = PerSecond
 		}
+	case "REPEAT":
+		p.Input = map[string]any{"state": w.IntN(9)}
+		p.Config["maxIterations"] = 1 + w.IntN(4)
+		if w.IntN(4) == 0 {
+			p.Config["delayMs"] = 1 + w.IntN(8)
+		}
 	case "DELAY":
 		p.Input, p.Config["durationMs"] = nil, 1+w.IntN(12)
 	case "WAIT_FOR_SIGNAL":
@@ -201,7 +230,7 @@ func (w *Drawing) component(depth int) string {
 
 // exits are the ports of the modules from which edges may start.
 var exits = map[string][]string{
-	"WORK": {"next", "next", "next", "error"}, "IF": {"then", "else"}, "SWITCH": {"red", "green", "default"}, "FOR_EACH": {"done", "next", "error"},
+	"WORK": {"next", "next", "next", "error"}, "IF": {"then", "else"}, "SWITCH": {"red", "green", "default"}, "FOR_EACH": {"done", "next", "error"}, "REPEAT": {"done", "next", "exhausted", "exhausted", "error"},
 	"WAIT_FOR_SIGNAL": {"next", "timeout"}, "FAIL": {"error"},
 }
 
@@ -231,7 +260,7 @@ func (w *Drawing) enter(id, loop string, here []string) {
 }
 
 // gives are the outputs of the modules that are integers, or lists of integers.
-var gives = map[string][]string{"WORK": {"value", "value", "list"}, "FOR_EACH": {"count", "failedItems"}, "TRANSFORM": {"result"}, "NUMBER_CONSTANT": {"value"}, "IF": {"result"}, "SWITCH": {"case"}, "WAIT_FOR_SIGNAL": {"payload"}}
+var gives = map[string][]string{"WORK": {"value", "value", "list"}, "FOR_EACH": {"count", "failedItems"}, "REPEAT": {"count", "state"}, "CONTINUE": {"state"}, "TRANSFORM": {"result"}, "NUMBER_CONSTANT": {"value"}, "IF": {"result"}, "SWITCH": {"case"}, "WAIT_FOR_SIGNAL": {"payload"}}
 
 // connect draws the connections into a component. They come from components that are already
 // drawn, in the same scope or the scopes around it, and from the iterations around it.
@@ -246,6 +275,9 @@ func (w *Drawing) connect(id string, givers, here []string) {
 		outputs := gives[from.Module]
 		if slices.Contains(w.Around(id), from.ID) {
 			outputs = []string{"item", "index"}
+			if from.Module == "REPEAT" {
+				outputs = []string{"state", "index"}
+			}
 		}
 		if len(outputs) == 0 {
 			continue
@@ -260,6 +292,13 @@ func (w *Drawing) connect(id string, givers, here []string) {
 				continue
 			}
 			c.To.Input = "items"
+		case "CONTINUE":
+			c.To.Input = "state"
+			if from.Module == "IF" && plain {
+				c.To.Input = "done"
+			}
+		case "REPEAT":
+			c.To.Input = "state"
 		case "IF", "SWITCH", "TRANSFORM":
 			if output != "index" && (output != "value" || from.Module != "WORK") && output != "count" || !plain {
 				continue
@@ -272,6 +311,9 @@ func (w *Drawing) connect(id string, givers, here []string) {
 		if w.ways.IntN(2) == 0 {
 			if c.way = defaulted; p.Input[c.To.Input] == nil {
 				c.way = []int{whole, optional, inText}[w.ways.IntN(3)]
+			}
+			if c.way == inText && c.To.Input == "done" { // it is a boolean
+				c.way = optional
 			}
 		}
 		w.Wires = append(w.Wires, c)

@@ -57,7 +57,7 @@ func (l library) Module(name string) (graph.Module, bool) {
 	flow := entry.Flow()
 	inputs, configs := entry.URLPaths()
 	return graph.Module{
-		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Trigger: flow.Trigger, Fails: flow.Fails, Inline: flow.Inline, Lasts: flow.Lasts,
+		Ports: flow.Ports, CasePorts: flow.CasePorts, Loop: flow.Loop, Repeats: flow.Repeats, Continues: flow.Continues, Trigger: flow.Trigger, Fails: flow.Fails, Inline: flow.Inline, Lasts: flow.Lasts,
 		Input: entry.Input, Config: entry.Config, Output: entry.Output, Gives: flow.Gives,
 		InputAddresses: inputs, ConfigAddresses: configs,
 	}, true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // Fate is the outcome of a stage.
@@ -147,7 +148,7 @@ func (r *Reference) ready(id, loop string, iteration []int) (ready, dead bool) {
 }
 
 func (r *Reference) fires(p Part, f Fate, port string) bool {
-	if p.Module == "FOR_EACH" && port == "done" {
+	if (p.Module == "FOR_EACH" || p.Module == "REPEAT") && port == "done" {
 		port = "next"
 	}
 	if f.Status == status.StageCompleted {
@@ -215,7 +216,15 @@ func (r *Reference) gather(c Wire, leaves []string, iteration []int) json.RawMes
 		}
 		all = append(all, value)
 	}
-	text, _ := json.Marshal(all)
+	return encode(all)
+}
+
+// encode returns a value as JSON, without escapes for HTML.
+func encode(value any) json.RawMessage {
+	text, err := strictjson.Encode(value)
+	if err != nil {
+		panic(err) // it consists of JSON
+	}
 	return text
 }
 
@@ -263,7 +272,11 @@ func (r *Reference) run(p Part, iteration []int) Fate {
 		}
 		return gives("timeout", `{}`)
 	case "FOR_EACH":
+		return r.forEach(p, input, iteration)
+	case "REPEAT":
 		return r.repeat(p, input, iteration)
+	case "CONTINUE":
+		return r.proceed(p, input, iteration)
 	case "RUN_WORKFLOW":
 		inner := Interpret(r.Below[p.Config["workflowId"].(string)], input)
 		if len(inner.Broken) > 0 {
@@ -297,8 +310,7 @@ func (r *Reference) bind(p Part, iteration []int) (input json.RawMessage, missin
 			bound[c.To.Input] = value
 		}
 	}
-	input, _ = json.Marshal(bound)
-	return input, false
+	return encode(bound), false
 }
 
 // inside returns the text of a value between angle brackets.
@@ -333,8 +345,8 @@ func (r *Reference) work(p Part, input json.RawMessage, iteration []int) Fate {
 // Payload is the payload of the signal.
 const Payload = `{"by":"ada"}`
 
-// repeat runs a body for each item.
-func (r *Reference) repeat(p Part, input json.RawMessage, iteration []int) Fate {
+// forEach runs a body for each item.
+func (r *Reference) forEach(p Part, input json.RawMessage, iteration []int) Fate {
 	before := maps.Clone(r.Fates)
 	at := Place(p.ID, iteration)
 	var items []json.RawMessage

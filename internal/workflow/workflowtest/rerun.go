@@ -111,6 +111,8 @@ func (r *Reference) isReused(before map[string]api.RunStage, from *api.RunStage,
 			return true
 		case level == len(path)-1, from != nil && from.ID == here.ID:
 			return false
+		case r.one(id).Module == "REPEAT" && !r.precededByFinished(before, from, id, iteration[:level+1]):
+			return false
 		case r.isFinished(before, from, id, iteration[:level+1]):
 			return true
 		}
@@ -156,6 +158,17 @@ func (r *Reference) comesAfter(id, loop string, again func(id string) bool, seen
 		seen[source] = true
 		return again(source) || r.comesAfter(source, loop, again, seen)
 	})
+}
+
+// precededByFinished reports whether all iterations of a REPEAT before one are finished.
+func (r *Reference) precededByFinished(before map[string]api.RunStage, from *api.RunStage, loop string, iteration []int) bool {
+	level := len(iteration) - 1
+	for i := range iteration[level] {
+		if !r.isFinished(before, from, loop, append(slices.Clone(iteration[:level]), i)) {
+			return false
+		}
+	}
+	return true
 }
 
 // isFinished reports whether every stage that was to run in an item finished, and none of them

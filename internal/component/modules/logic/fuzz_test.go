@@ -41,7 +41,7 @@ func FuzzConfigs(f *testing.F) {
 			}
 		}
 		ports, ok := portsOf(name, json.RawMessage(config))
-		if !ok || len(ports) == 0 {
+		if !ok || len(ports) == 0 && name != component.Continue {
 			t.Errorf("%s %q has the ports %q", name, config, ports)
 		}
 		seen := map[string]bool{}

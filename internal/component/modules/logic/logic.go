@@ -29,7 +29,7 @@ const category = "LOGIC"
 func Modules() []component.Module {
 	return []component.Module{
 		onAPICalled, onSchedule, onWebhook,
-		condition, selection, forEach,
+		condition, selection, forEach, repeat, continueLoop,
 		transform, arrayBuilder, stringConstant, numberConstant, booleanConstant, jsonConstant,
 		delay, waitUntil, waitForSignal,
 		runWorkflow, respond, fail,
