@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The migration that adds the keys gives each workflow a key of its own.
+// The migration that adds the keys gives each existing workflow its own key.
 func TestMigrationGivesKeysToExistingWorkflows(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
