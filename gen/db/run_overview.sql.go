@@ -23,7 +23,7 @@ SELECT s.component_id, min(s.module)::text AS module, count(*) AS total,
        COALESCE(max(s.finished_at), '0001-01-01 00:00:00+00')::timestamptz AS finished_at,
        COALESCE(min(e.not_before) FILTER (WHERE e.attempt > 0 AND NOT e.continuing), '0001-01-01 00:00:00+00')::timestamptz AS next_attempt_at,
        sum(s.usage)::bigint AS usage, max(GREATEST(s.attempt, e.attempt))::integer AS attempt,
-       COALESCE(sum(s.item_count), 0)::bigint AS items, min(s.id::text)::uuid AS first_id,
+       COALESCE(sum(CASE WHEN s.module = 'REPEAT' THEN s.next_item ELSE s.item_count END), 0)::bigint AS items, min(s.id::text)::uuid AS first_id,
        COALESCE(min(s.id::text) FILTER (WHERE s.status = 'FAILED'), '00000000-0000-0000-0000-000000000000')::uuid AS failed_id
 FROM run_stages s
 LEFT JOIN LATERAL (

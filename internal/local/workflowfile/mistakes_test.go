@@ -47,6 +47,7 @@ var mistakes = []struct{ tool, file, want string }{
 	{"Argo", "components:\n  a:\n    module: X\n~    dependsOn: a", `line 4: components.a.dependsOn: this is not a field here: write after, with the names of the components that come first`},
 	{"Ansible", "components:\n  a:\n    module: X\n~    register: b", `line 4: components.a.register: this is not a field here: remove it: other components refer to outputs, such as {{load.body.id}}`},
 	{"Ansible", "components:\n  a:\n    module: X\n~    when: b", `line 4: components.a.when: this is not a field here: write a component with the module IF or SWITCH before it, and after: COMPONENT.then`},
+	{"Ansible", "components:\n  a:\n    module: X\n~    until: b", `line 4: components.a.until: this is not a field here: write a component with the module REPEAT before it, after: COMPONENT.each, and a CONTINUE`},
 	{"Ansible", "components:\n  a:\n    module: X\n~    loop: b", `line 4: components.a.loop: this is not a field here: write a component with the module FOR_EACH before it, and after: COMPONENT.each`},
 	{"case", "components:\n  a:\n    module: X\n~    onfailure: continue", `line 4: components.a.onfailure: this is not a field here: write onFailure`},
 	{"case", "components:\n  a:\n    module: X\n~    retries: 3", `line 4: components.a.retries: this is not a field here: write retry, such as retry: {maxElapsed: 1h}, or attempts, from 1 to 3`},

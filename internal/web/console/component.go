@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/web/diagram"
 	"github.com/weft-automation/weft/internal/web/page"
@@ -20,7 +21,7 @@ type componentRow struct {
 	Name    string
 	State   string // as in the style sheet
 	Address string
-	Depth   int // number of FOR_EACH around it
+	Depth   int // number of loops around it
 	Chosen  bool
 
 	// The part of the run's time that the component took, in thousandths.
@@ -59,11 +60,19 @@ func retryText(attempts int32, at time.Time) string {
 
 func (c componentRow) unfinished() bool { return c.Total > c.Completed+c.Failed+c.Canceled }
 
+// nounOf returns what a pass through the body of a loop is called.
+func nounOf(repeats bool) string {
+	if repeats {
+		return "iteration"
+	}
+	return "item"
+}
+
 // Count describes how often the component ran, or how many items it has.
 func (c componentRow) Count() string {
 	switch {
 	case c.Items > 0:
-		return page.Plural(c.Items, "item")
+		return page.Plural(c.Items, nounOf(c.Module == component.RepeatLoop))
 	case c.Total > 1:
 		return "×" + page.Number(c.Total)
 	}
@@ -169,7 +178,7 @@ func (o outline) addressOf(id string) string {
 	return address
 }
 
-// list returns the components of a scope in the order in which they started, each FOR_EACH followed
+// list returns the components of a scope in the order in which they started, each loop followed
 // by its body. Components that have not started come last.
 func (o outline) list(loop string, depth int) (rows []componentRow) {
 	members := o.plan.Members(loop)
@@ -216,8 +225,8 @@ func (o outline) row(id string, depth int) componentRow {
 	return row
 }
 
-// graphic draws the components of a scope. An edge into or out of the body of a FOR_EACH is drawn
-// to the FOR_EACH.
+// graphic draws the components of a scope. An edge into or out of the body of a loop is drawn
+// to the loop.
 func (o outline) graphic(loop string) *graphic {
 	members := o.plan.Members(loop)
 	inScope := func(id string) string {

@@ -27,7 +27,7 @@ type runPage struct {
 	page.Frame
 	runRow
 	Graph      *graphic       // nil if this process cannot compile the run's version
-	Components []componentRow // of all scopes, each FOR_EACH before its body
+	Components []componentRow // of all scopes, each loop before its body
 	Selected   *selection     // nil: no component is selected
 	Payload    string         // in the form of a signal
 	Awaited    []string       // names of the signals that the run waits for

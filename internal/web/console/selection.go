@@ -40,6 +40,7 @@ type selection struct {
 
 	Iteration []int32 // of the loops around the stages; may be shorter
 	Item      *int32  // the selected item of a loop
+	Noun      string  // what the passes through its loop are called
 	Stages    []stageRow
 	More      bool // there are more stages
 	Loop      *loopView
@@ -154,8 +155,13 @@ func (s *site) selected(ctx context.Context, key notify.Key, overview run.Overvi
 		}
 		shown.Input, shown.Config = literals(definition, component.ID)
 		depth := depthOf(plan, component.ID)
+		around := module
+		if !module.Loop {
+			_, around = plan.Component(plan.Loop(component.ID))
+		}
+		shown.Noun = nounOf(around.Repeats)
 		if len(chosen.item) > depth+1 || len(chosen.item) > depth && !module.Loop {
-			return nil, fault.New(fault.NotFound, "There is no item %s of this component.", itemText(chosen.item))
+			return nil, fault.New(fault.NotFound, "There is no item or iteration %s of this component.", itemText(chosen.item))
 		}
 		if module.Loop && chosen.stage == nil {
 			shown.Loop = &loopView{Address: runAddress(key.WorkspaceID, key.ID) + "?component=" + component.ID + "&item="}
