@@ -75,6 +75,8 @@ var sources = []source{
 	{module: "IF", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
 	{module: "SWITCH", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
 	{module: "FOR_EACH", golden: []golden{interpreted}, bad: bounds, plain: "its input is a JSON array"},
+	{module: "REPEAT", golden: []golden{interpreted}, bad: bounds, plain: "its state is any JSON value"},
+	{module: "CONTINUE", golden: []golden{interpreted}, bad: bounds, plain: "its state is any JSON value"},
 	{module: "TRANSFORM", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
 	{module: "ARRAY_BUILDER", golden: []golden{others("Node 20.20.2; ajv 8.20.0")}, bad: refused, fuzz: []string{outcomes}},
 	{module: "STRING_CONSTANT", golden: []golden{others("ajv 8.20.0")}, bad: refused, plain: isValue},
