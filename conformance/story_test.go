@@ -303,8 +303,8 @@ func (s *story) triggers() {
 	for _, name := range []string{"schema", "paused"} {
 		s.send("replaceHook", name)
 	}
-	for _, id := range []string{"setEnvironmentVariable", "setWorkspaceEnvironmentVariable"} {
-		for _, name := range []string{"schema", "variable"} {
+	for _, name := range []string{"schema", "variable", "token"} {
+		for _, id := range []string{"setEnvironmentVariable", "setWorkspaceEnvironmentVariable"} {
 			s.send(id, name)
 		}
 	}
