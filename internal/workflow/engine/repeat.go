@@ -136,9 +136,15 @@ func (a *Advance) finishRepeated(l *loop, sc *scope) {
 	case len(reached) > 1:
 		l.done, l.twice = false, reached
 		l.FailedItems++
-	case !l.done && l.delay > 0:
+	case !l.done && l.delay > 0 && a.worked(sc):
 		a.paced[l.pace()] = l.delay
 	}
+}
+
+// worked reports whether a stage of an iteration ended in this advance. If not, a rerun has reused all of
+// them, and the next iteration need not wait.
+func (a *Advance) worked(sc *scope) bool {
+	return slices.ContainsFunc(a.finals, func(e End) bool { return isBelow(e.Iteration, sc.iteration) })
 }
 
 // outlasts reports whether the next iteration of a REPEAT would start after its maximum duration.

@@ -9,6 +9,9 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
@@ -155,6 +158,32 @@ func TestOnlyTheLastStateOfARepeatCountsAsOutput(t *testing.T) {
 	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if counted := b.number(t, "SELECT output_bytes FROM workflow_runs WHERE id = $1", got.ID); got.Status != status.RunCompleted || counted > 110_000 {
 		t.Errorf("%s %s with %d bytes", got.Status, got.Error, counted)
+	}
+	b.balanced(t)
+}
+
+// The pause after an iteration that a rerun reuses is over: the earlier run has waited, or the owner did.
+func TestRerunOfARepeatDoesNotWaitBetweenReusedIterations(t *testing.T) {
+	t.Parallel()
+	bank := &bank{}
+	b := newBench(t, bank.module())
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	id := n.draw(t, `[{"id":"l","module":"REPEAT","config":{"maxIterations":9,"delayMs":3600000}},
+		{"id":"pay","module":"PAY","input":{"n":"{{ l.index }}"}},{"id":"next","module":"CONTINUE"}]`,
+		`[{"id":"1","from":"l","to":"pay","port":"each"},{"id":"2","from":"pay","to":"next"}]`, ``)
+	var origin *orchestrator.Origin
+	for i := range 3 {
+		key := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: origin})
+		waits := fmt.Sprintf("SELECT count(*) FROM workflow_runs WHERE id = '%s' AND paces IS NOT NULL", key.ID)
+		waittest.Until(t, "the run waits between two iterations", func() bool { return b.number(t, waits) == 1 })
+		if paid := inputs(bank.take()); paid != fmt.Sprintf(`{"n":%d}`, i) {
+			t.Errorf("run %d paid: %s", i, paid)
+		}
+		if _, err := n.runs.Cancel(n.ctx, key, anyone{}, engine.CancelGraceful, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.end(t, key)
+		origin = &orchestrator.Origin{RunID: key.ID}
 	}
 	b.balanced(t)
 }
