@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
@@ -87,4 +88,26 @@ func TestAChildHasTheDeadlineOfItsParent(t *testing.T) {
 	parent := n.draw(t, fmt.Sprintf(`[{"id":"w","module":"RUN_WORKFLOW","config":{"workflowId":"%s"}}]`, child), "", "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: parent, Deadline: time.Hour})
 	b.until(t, 1, nothing, "SELECT count(*) FROM workflow_runs c JOIN workflow_runs p ON p.id = c.parent_run_id WHERE p.id = $1 AND abs(extract(epoch FROM c.deadline - p.deadline)) < 0.01 AND c.limited", key.ID)
+}
+
+// A deadline that passes while no worker lives ends the run when one returns, with the attempt that the dead
+// worker had.
+func TestADeadlineThatPassesWithoutAWorkerEndsTheRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	dead := b.start(t, options{slots: 4})
+	var keys []notify.Key
+	for _, components := range []string{`[` + forever + `]`, `[{"id":"w","module":"WORK","config":{"ms":60000}}]`} {
+		keys = append(keys, dead.trigger(t, run.TriggerParams{WorkflowID: dead.draw(t, components, "", ""), Deadline: 2 * time.Second}))
+	}
+	b.until(t, 2, nothing, "SELECT count(*) FROM run_stages")
+	dead.stop()
+	b.until(t, 2, nothing, "SELECT count(*) FROM workflow_runs WHERE deadline < clock_timestamp()")
+	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
+	for _, key := range keys {
+		if got, stages := n.end(t, key); codeOf(got) != "DEADLINE_EXCEEDED" || len(live(stages)) > 0 {
+			t.Errorf("the run is %s with %s", got.Status, got.Error)
+		}
+	}
+	b.balanced(t)
 }
