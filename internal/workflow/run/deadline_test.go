@@ -90,7 +90,7 @@ func TestAChildHasTheDeadlineOfItsParent(t *testing.T) {
 	b.until(t, 1, nothing, "SELECT count(*) FROM workflow_runs c JOIN workflow_runs p ON p.id = c.parent_run_id WHERE p.id = $1 AND abs(extract(epoch FROM c.deadline - p.deadline)) < 0.01 AND c.limited", key.ID)
 }
 
-// A deadline that passes while no worker lives ends the run when one returns, with the attempt that the dead
+// A deadline that passes while no worker lives stops the run when one returns, with the attempt that the dead
 // worker had.
 func TestADeadlineThatPassesWithoutAWorkerEndsTheRun(t *testing.T) {
 	t.Parallel()
