@@ -53,6 +53,7 @@ type workflowRecord struct {
 	Version                                              int
 	InputSchema                                          any
 	Retry                                                object
+	DeadlineMs                                           int64
 	Components, SequenceEdges, DataConnections, Triggers []object
 	Warnings                                             *[]api.WorkflowWarning
 }
@@ -70,7 +71,7 @@ func decodeWorkflow(t *probe.Trial, answer probe.Answer) workflowRecord {
 // drawn returns the body of a workflow that uses every field of a definition.
 func drawn(name string) object {
 	return object{
-		"name": name, "description": "Makes an id and its digest.", "inputSchema": object{"type": "object"}, "retry": persistent(),
+		"name": name, "description": "Makes an id and its digest.", "inputSchema": object{"type": "object"}, "retry": persistent(), "deadlineMs": 3600000,
 		"components": []any{
 			object{
 				"id": "id", "module": "RANDOM_UUID", "name": "An id", "input": object{}, "config": object{}, "position": []any{0, 0.5},
@@ -102,6 +103,7 @@ func likeDrawn(t *probe.Trial, w workflowRecord, name string) {
 	same(t, "dataConnections", w.DataConnections, want["dataConnections"])
 	same(t, "inputSchema", w.InputSchema, want["inputSchema"])
 	same(t, "retry", w.Retry, want["retry"])
+	t.Equal("deadlineMs", w.DeadlineMs, int64(3600000))
 	t.Equal("name", w.Name, name)
 	t.Equal("description", w.Description, want["description"])
 	t.Check(w.Triggers != nil && len(w.Triggers) == 0, "triggers %v", w.Triggers)

@@ -30,7 +30,7 @@ type Case struct {
 // Cases lists every case.
 func Cases() []Case {
 	return slices.Concat(
-		executeCases, attemptCases, retryCases, waitCases, statusCases, streamCases,
+		executeCases, attemptCases, retryCases, deadlineCases, waitCases, statusCases, streamCases,
 		callbackCases, runCallbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases, filterCases,

@@ -119,7 +119,7 @@ ORDER BY e.id DESC;
 -- it again. outcome_known reports whether each attempt so far was answered, except one that
 -- waits, or none was sent. An execution that waits for a retry is not started before it is due, even if
 -- its job is: its job is due at the same time, give or take a second. since is the time since the
--- first attempt started.
+-- first attempt started, and remaining the time until the deadline: 1000 days without a deadline.
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
@@ -136,7 +136,8 @@ WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
   AND (e.not_before IS NULL OR e.not_before < now() + interval '1 second')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
-          e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
+          e.run_id, e.timeout_ms, e.canceling, e.cancel_reason, e.repeat_rule, e.continuing,
+          COALESCE(e.deadline - now(), interval '1000 days')::interval AS remaining,
           (e.attempt = 1 AND NOT e.continuing OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch - 1)::boolean AS outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
           GREATEST(now() - COALESCE(e.first_attempt_at, e.attempt_started_at), interval '0')::interval AS since,
@@ -238,6 +239,16 @@ FROM free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved, e.job_id,
           e.has_callback, e.run_id, e.created_at, e.updated_at, e.attempt;
+
+-- name: ExecutionListOverdue :many
+-- Executions past their deadline that no worker has, with what their end needs. An attempt in flight ends
+-- itself.
+SELECT e.workspace_id, e.id, e.epoch, e.attempt, (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule,
+       (e.attempt = 0 OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch)::boolean AS outcome_known
+FROM component_executions e
+WHERE e.finished_at IS NULL AND e.deadline IS NOT NULL AND e.deadline <= now() AND e.worker_id IS NULL
+ORDER BY e.deadline
+LIMIT @max_rows;
 
 -- name: ExecutionRequestCancelMany :many
 -- Requests the cancellation of attempts in flight. It skips locked rows.
@@ -428,7 +439,7 @@ WITH room AS (
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
     RETURNING e.workspace_id, e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent,
-              e.run_id, e.timeout_ms, e.repeat_rule, e.created_at, o.here
+              e.run_id, e.timeout_ms, e.repeat_rule, e.created_at, e.deadline, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
@@ -440,5 +451,6 @@ WITH room AS (
     WHERE a.workspace_id = n.workspace_id
 )
 SELECT r.workspace_id, r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.repeat_rule, r.created_at, r.here::boolean AS here,
+       COALESCE(r.deadline - now(), interval '1000 days')::interval AS remaining,
        (now() - r.created_at)::interval AS waited
 FROM released r;

@@ -34,6 +34,7 @@ WITH item AS (
            unnest(@prices::bigint[])          AS price,
            NULLIF(unnest(@run_ids::uuid[]), '00000000-0000-0000-0000-000000000000')      AS run_id,
            unnest(@timeouts::integer[])       AS timeout_ms,
+           NULLIF(unnest(@deadlines::bigint[]), 0) * interval '1 millisecond' AS lasts, -- 0: no deadline
            NULLIF(unnest(@key_ids::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
            NULLIF(unnest(@key_root_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
            unnest(@callback_urls::text[])     AS url,
@@ -74,11 +75,11 @@ WITH item AS (
 ), executions AS (
     INSERT INTO component_executions
         (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-         job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
+         job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, deadline, key_id, key_root_id, created_at, updated_at)
     SELECT i.workspace_id, i.id, i.module, i.repeat_rule, CASE WHEN s.started THEN 'EXECUTING' ELSE 'CREATED' END, i.call, i.attempts,
            CASE WHEN s.started THEN 1 ELSE 0 END, CASE WHEN s.started THEN s.at END, CASE WHEN s.started THEN 1 ELSE 0 END,
            CASE WHEN s.started THEN i.worker_id END, a.job_id, i.url <> '', NULLIF(i.traceparent, ''), i.price, a.parked,
-           i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, s.at, s.at
+           i.run_id, NULLIF(i.timeout_ms, 0), s.at + i.lasts, i.key_id, i.key_root_id, s.at, s.at
     FROM item i JOIN admitted a ON a.place = i.place,
          LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS s
 ), called AS (

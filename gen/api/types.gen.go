@@ -1372,6 +1372,14 @@ type CreateAPIKeyRequest struct {
 //
 // Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateHookRequest struct {
+	// DeadlineMs The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
+	// finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
+	// keeps its own. Null removes it.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs RunDeadline `json:"deadlineMs,omitempty"`
+
 	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
 	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
 	// If absent, a hook keeps its list. An empty list removes it.
@@ -1439,6 +1447,14 @@ type CreateScheduleRequest struct {
 	//
 	// Examples: 0 9 * * MON-FRI
 	Cron *Cron `json:"cron,omitempty"`
+
+	// DeadlineMs The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
+	// finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
+	// keeps its own. Null removes it.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs RunDeadline `json:"deadlineMs,omitempty"`
 
 	// Input The input of the runs that the schedule starts, as the `inputSchema` of the workflow and of its ON_API_CALLED
 	// define. `ON_SCHEDULE` outputs it as `input`, and each of its fields by name. If absent, a new schedule has none,
@@ -1510,6 +1526,15 @@ type CreateWorkflowRequest struct {
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
+
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
 
 	// Description The purpose of the workflow, for people.
 	//
@@ -2065,6 +2090,14 @@ type ExecuteComponentRequest struct {
 	// Examples: {}
 	Config json.RawMessage `json:"config"`
 
+	// DeadlineMs How many milliseconds after its acceptance the execution must have finished, up to 400 days. Time in the queue
+	// and between attempts counts. An execution that has not finished by then is stopped and FAILED with
+	// `DEADLINE_EXCEEDED`. Default: no limit.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
 	// Input The inputs of the component, as its schema defines (`input` in the catalogue). References in double braces
 	// are text here: they are evaluated in workflows only.
 	//
@@ -2219,6 +2252,15 @@ type Hook struct {
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
+
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
 
 	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
 	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
@@ -3338,6 +3380,14 @@ type ReadinessCheckStatus string
 //
 // Examples: {"name":"Pull requests","status":"PAUSED"}
 type ReplaceHookRequest struct {
+	// DeadlineMs The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
+	// finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
+	// keeps its own. Null removes it.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs RunDeadline `json:"deadlineMs,omitempty"`
+
 	// Headers Headers that `ON_WEBHOOK` outputs although their names suggest a secret, such as `X-Gitlab-Token`. They are then
 	// stored with the run in plain text. `Authorization`, `Cookie` and headers with signatures cannot be listed: 400.
 	// If absent, a hook keeps its list. An empty list removes it.
@@ -3385,6 +3435,14 @@ type ReplaceScheduleRequest struct {
 	//
 	// Examples: 0 9 * * MON-FRI
 	Cron Cron `json:"cron"`
+
+	// DeadlineMs The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
+	// finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
+	// keeps its own. Null removes it.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs RunDeadline `json:"deadlineMs,omitempty"`
 
 	// Input The input of the runs that the schedule starts, as the `inputSchema` of the workflow and of its ON_API_CALLED
 	// define. `ON_SCHEDULE` outputs it as `input`, and each of its fields by name. If absent, a new schedule has none,
@@ -3443,6 +3501,15 @@ type ReplaceWorkflowRequest struct {
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
+
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
 
 	// Description The purpose of the workflow, for people.
 	//
@@ -3598,6 +3665,13 @@ type RotateAPIKeyRequest struct {
 	// Examples: 86400
 	OverlapSeconds *int32 `json:"overlapSeconds,omitempty"`
 }
+
+// RunDeadline The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
+// finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
+// keeps its own. Null removes it.
+//
+// Examples: 600000
+type RunDeadline = json.RawMessage
 
 // RunError Why a run failed.
 type RunError struct {
@@ -3930,6 +4004,15 @@ type Schedule struct {
 	//
 	// Examples: 0 9 * * MON-FRI
 	Cron Cron `json:"cron"`
+
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
 
 	// ID A UUIDv7 in lower case.
 	//
@@ -4541,6 +4624,14 @@ type TriggerWorkflowRequest struct {
 	// Examples: https://hooks.example.org/weft
 	CallbackURL *string `json:"callbackUrl,omitempty"`
 
+	// DeadlineMs How many milliseconds after its acceptance the run must have finished, up to 400 days. Time in the queue
+	// counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. Default: the `deadlineMs` of the workflow.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
 	// Input The input of the run, as the `inputSchema` of the workflow and of its ON_API_CALLED define. Default: `{}`.
 	// Not allowed with `rerunOf`: a rerun has the input of the earlier run.
 	//
@@ -4910,6 +5001,15 @@ type Workflow struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
 
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
+
 	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
@@ -5067,6 +5167,14 @@ type WorkflowComponent struct {
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
+// WorkflowDeadline How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+// earlier of this deadline and that of the other run counts. Default: no deadline.
+//
+// Examples: 600000
+type WorkflowDeadline = int64
+
 // WorkflowDescription The purpose of the workflow, for people.
 //
 // Examples: Reads the balance of each account and answers with all of them.
@@ -5081,6 +5189,15 @@ type WorkflowExport struct {
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
+
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
 
 	// Description The purpose of the workflow, for people.
 	//

@@ -713,7 +713,7 @@ FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
                l.attempt, l.continuing, l.not_before, octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
-        JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch, x.first_attempt_at FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch, x.first_attempt_at, x.deadline, x.cancel_reason FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS e
 LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND c.execution_id = e.id
@@ -906,6 +906,55 @@ func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg Execu
 			&i.JobID,
 			&i.WorkerID,
 			&i.Survived,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExecutionListOverdue = `-- name: ExecutionListOverdue :many
+SELECT e.workspace_id, e.id, e.epoch, e.attempt, (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule,
+       (e.attempt = 0 OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch)::boolean AS outcome_known
+FROM component_executions e
+WHERE e.finished_at IS NULL AND e.deadline IS NOT NULL AND e.deadline <= now() AND e.worker_id IS NULL
+ORDER BY e.deadline
+LIMIT $1
+`
+
+type ExecutionListOverdueRow struct {
+	WorkspaceID  uuid.UUID
+	ID           uuid.UUID
+	Epoch        int32
+	Attempt      int16
+	Waiting      bool
+	RepeatRule   string
+	OutcomeKnown bool
+}
+
+// Executions past their deadline that no worker has, with what their end needs. An attempt in flight ends
+// itself.
+func (q *Queries) ExecutionListOverdue(ctx context.Context, db DBTX, maxRows int32) ([]ExecutionListOverdueRow, error) {
+	rows, err := db.Query(ctx, ExecutionListOverdue, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionListOverdueRow{}
+	for rows.Next() {
+		var i ExecutionListOverdueRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Epoch,
+			&i.Attempt,
+			&i.Waiting,
+			&i.RepeatRule,
+			&i.OutcomeKnown,
 		); err != nil {
 			return nil, err
 		}
@@ -1145,7 +1194,7 @@ WITH room AS (
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
     RETURNING e.workspace_id, e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent,
-              e.run_id, e.timeout_ms, e.repeat_rule, e.created_at, o.here
+              e.run_id, e.timeout_ms, e.repeat_rule, e.created_at, e.deadline, o.here
 ), due AS (
     UPDATE river.river_job j SET
         state        = CASE WHEN r.here THEN 'scheduled' ELSE 'available' END::river.river_job_state,
@@ -1157,6 +1206,7 @@ WITH room AS (
     WHERE a.workspace_id = n.workspace_id
 )
 SELECT r.workspace_id, r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.repeat_rule, r.created_at, r.here::boolean AS here,
+       COALESCE(r.deadline - now(), interval '1000 days')::interval AS remaining,
        (now() - r.created_at)::interval AS waited
 FROM released r
 `
@@ -1182,6 +1232,7 @@ type ExecutionReleaseRow struct {
 	RepeatRule  string
 	CreatedAt   time.Time
 	Here        bool
+	Remaining   time.Duration
 	Waited      time.Duration
 }
 
@@ -1218,6 +1269,7 @@ func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionRe
 			&i.RepeatRule,
 			&i.CreatedAt,
 			&i.Here,
+			&i.Remaining,
 			&i.Waited,
 		); err != nil {
 			return nil, err
@@ -1386,7 +1438,8 @@ WHERE e.workspace_id = i.workspace_id AND e.id = i.id AND e.job_id = i.job_id
   AND e.worker_id IS NULL AND NOT e.parked AND e.status IN ('CREATED', 'EXECUTING')
   AND (e.not_before IS NULL OR e.not_before < now() + interval '1 second')
 RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_state, e.epoch, e.job_id, e.traceparent,
-          e.run_id, e.timeout_ms, e.canceling, e.repeat_rule, e.continuing,
+          e.run_id, e.timeout_ms, e.canceling, e.cancel_reason, e.repeat_rule, e.continuing,
+          COALESCE(e.deadline - now(), interval '1000 days')::interval AS remaining,
           (e.attempt = 1 AND NOT e.continuing OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch - 1)::boolean AS outcome_known,
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
           GREATEST(now() - COALESCE(e.first_attempt_at, e.attempt_started_at), interval '0')::interval AS since,
@@ -1414,8 +1467,10 @@ type ExecutionStartManyRow struct {
 	RunID        *uuid.UUID
 	TimeoutMs    *int32
 	Canceling    bool
+	CancelReason *string
 	RepeatRule   string
 	Continuing   bool
+	Remaining    time.Duration
 	OutcomeKnown bool
 	Elapsed      time.Duration
 	Since        time.Duration
@@ -1429,7 +1484,7 @@ type ExecutionStartManyRow struct {
 // it again. outcome_known reports whether each attempt so far was answered, except one that
 // waits, or none was sent. An execution that waits for a retry is not started before it is due, even if
 // its job is: its job is due at the same time, give or take a second. since is the time since the
-// first attempt started.
+// first attempt started, and remaining the time until the deadline: 1000 days without a deadline.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionStartMany,
 		arg.WorkerID,
@@ -1458,8 +1513,10 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 			&i.RunID,
 			&i.TimeoutMs,
 			&i.Canceling,
+			&i.CancelReason,
 			&i.RepeatRule,
 			&i.Continuing,
+			&i.Remaining,
 			&i.OutcomeKnown,
 			&i.Elapsed,
 			&i.Since,

@@ -27,12 +27,13 @@ WITH item AS (
            unnest($12::bigint[])          AS price,
            NULLIF(unnest($13::uuid[]), '00000000-0000-0000-0000-000000000000')      AS run_id,
            unnest($14::integer[])       AS timeout_ms,
-           NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
-           NULLIF(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
-           unnest($17::text[])     AS url,
-           unnest($18::bytea[])  AS sealed,
-           unnest($19::boolean[]) AS signed,
-           unnest($20::text[])  AS header_names
+           NULLIF(unnest($15::bigint[]), 0) * interval '1 millisecond' AS lasts, -- 0: no deadline
+           NULLIF(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
+           NULLIF(unnest($17::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
+           unnest($18::text[])     AS url,
+           unnest($19::bytea[])  AS sealed,
+           unnest($20::boolean[]) AS signed,
+           unnest($21::text[])  AS header_names
 ), account AS (
     -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
     SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active,
@@ -60,20 +61,20 @@ WITH item AS (
     WHERE c.workspace_id = t.workspace_id
 ), jobs AS (
     INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
-    SELECT a.job_id, 'component_execution', $21::text, jsonb_build_object('workspaceId', i.workspace_id, 'executionId', i.id),
+    SELECT a.job_id, 'component_execution', $22::text, jsonb_build_object('workspaceId', i.workspace_id, 'executionId', i.id),
            (CASE WHEN a.parked THEN 'pending' WHEN i.worker_id <> 0 THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
-           CASE WHEN i.worker_id <> 0 AND NOT a.parked THEN now() + $22::interval ELSE now() END, 25, 1, '{}', '{}'
+           CASE WHEN i.worker_id <> 0 AND NOT a.parked THEN now() + $23::interval ELSE now() END, 25, 1, '{}', '{}'
     FROM item i JOIN admitted a ON a.place = i.place
 ), executions AS (
     INSERT INTO component_executions
         (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-         job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
+         job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, deadline, key_id, key_root_id, created_at, updated_at)
     SELECT i.workspace_id, i.id, i.module, i.repeat_rule, CASE WHEN s.started THEN 'EXECUTING' ELSE 'CREATED' END, i.call, i.attempts,
            CASE WHEN s.started THEN 1 ELSE 0 END, CASE WHEN s.started THEN s.at END, CASE WHEN s.started THEN 1 ELSE 0 END,
            CASE WHEN s.started THEN i.worker_id END, a.job_id, i.url <> '', NULLIF(i.traceparent, ''), i.price, a.parked,
-           i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, s.at, s.at
+           i.run_id, NULLIF(i.timeout_ms, 0), s.at + i.lasts, i.key_id, i.key_root_id, s.at, s.at
     FROM item i JOIN admitted a ON a.place = i.place,
-         LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE($23::timestamptz, now()) AS at) AS s
+         LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE($24::timestamptz, now()) AS at) AS s
 ), called AS (
     INSERT INTO callbacks (workspace_id, execution_id, url, sealed, signed, header_names, created_at)
     SELECT i.workspace_id, i.id, i.url, i.sealed, i.signed, string_to_array(i.header_names, ','), now()
@@ -102,6 +103,7 @@ type ExecutionAcceptManyParams struct {
 	Prices          []int64
 	RunIds          []uuid.UUID
 	Timeouts        []int32
+	Deadlines       []int64
 	KeyIds          []uuid.UUID
 	KeyRootIds      []uuid.UUID
 	CallbackUrls    []string
@@ -157,6 +159,7 @@ func (q *Queries) ExecutionAcceptMany(ctx context.Context, db DBTX, arg Executio
 		arg.Prices,
 		arg.RunIds,
 		arg.Timeouts,
+		arg.Deadlines,
 		arg.KeyIds,
 		arg.KeyRootIds,
 		arg.CallbackUrls,

@@ -43,7 +43,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const HookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, headers, respond, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -60,6 +60,7 @@ type HookGetRow struct {
 	Verification  []byte
 	Headers       []string
 	Respond       bool
+	DeadlineMs    *int64
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -83,6 +84,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.Verification,
 		&i.Headers,
 		&i.Respond,
+		&i.DeadlineMs,
 		&i.HasToken,
 		&i.HasPrevious,
 		&i.Refusals,
@@ -98,7 +100,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 }
 
 const HookGetByID = `-- name: HookGetByID :one
-SELECT workspace_id, workflow_id, status, verification, headers, respond, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
+SELECT workspace_id, workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
 type HookGetByIDRow struct {
@@ -108,6 +110,7 @@ type HookGetByIDRow struct {
 	Verification   []byte
 	Headers        []string
 	Respond        bool
+	DeadlineMs     *int64
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -125,6 +128,7 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 		&i.Verification,
 		&i.Headers,
 		&i.Respond,
+		&i.DeadlineMs,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -134,8 +138,8 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 }
 
 const HookInsert = `-- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 `
 
 type HookInsertParams struct {
@@ -150,6 +154,7 @@ type HookInsertParams struct {
 	Headers        []string
 	SealedPrevious []byte
 	Respond        bool
+	DeadlineMs     *int64
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
@@ -165,12 +170,13 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 		arg.Headers,
 		arg.SealedPrevious,
 		arg.Respond,
+		arg.DeadlineMs,
 	)
 	return err
 }
 
 const HookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, headers, respond, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -195,6 +201,7 @@ type HookListRow struct {
 	Verification  []byte
 	Headers       []string
 	Respond       bool
+	DeadlineMs    *int64
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -232,6 +239,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.Verification,
 			&i.Headers,
 			&i.Respond,
+			&i.DeadlineMs,
 			&i.HasToken,
 			&i.HasPrevious,
 			&i.Refusals,
@@ -323,7 +331,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 }
 
 const HookLock = `-- name: HookLock :one
-SELECT workflow_id, status, verification, headers, respond, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type HookLockParams struct {
@@ -337,6 +345,7 @@ type HookLockRow struct {
 	Verification   []byte
 	Headers        []string
 	Respond        bool
+	DeadlineMs     *int64
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -352,6 +361,7 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 		&i.Verification,
 		&i.Headers,
 		&i.Respond,
+		&i.DeadlineMs,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -633,8 +643,8 @@ func (q *Queries) HookTokenReseal(ctx context.Context, db DBTX, arg HookTokenRes
 }
 
 const HookUpdate = `-- name: HookUpdate :exec
-UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, sealed = $6, sealed_token = $7, sealed_previous = $8, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $9 AND id = $10
+UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, deadline_ms = $6, sealed = $7, sealed_token = $8, sealed_previous = $9, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $10 AND id = $11
 `
 
 type HookUpdateParams struct {
@@ -643,6 +653,7 @@ type HookUpdateParams struct {
 	Verification   []byte
 	Headers        []string
 	Respond        bool
+	DeadlineMs     *int64
 	Sealed         []byte
 	SealedToken    []byte
 	SealedPrevious []byte
@@ -657,6 +668,7 @@ func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams)
 		arg.Verification,
 		arg.Headers,
 		arg.Respond,
+		arg.DeadlineMs,
 		arg.Sealed,
 		arg.SealedToken,
 		arg.SealedPrevious,

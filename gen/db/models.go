@@ -146,6 +146,8 @@ type ComponentExecution struct {
 	OutcomeKnown      bool
 	OutcomeKnownEpoch *int32
 	FirstAttemptAt    *time.Time
+	Deadline          *time.Time
+	CancelReason      *string
 }
 
 type ComponentExecutionsDefault struct {
@@ -273,6 +275,7 @@ type Hook struct {
 	SealedPrevious []byte
 	Refusals       []byte
 	Respond        bool
+	DeadlineMs     *int64
 }
 
 type HookDelivery struct {
@@ -497,6 +500,7 @@ type Schedule struct {
 	SealedInput    []byte
 	SealedPrevious []byte
 	PreviousAt     *time.Time
+	DeadlineMs     *int64
 }
 
 type Session struct {
@@ -590,6 +594,7 @@ type WorkflowRun struct {
 	ScheduledAt       *time.Time
 	HasCallback       bool
 	Paces             []byte
+	Limited           bool
 }
 
 type WorkflowRunsDefault struct {

@@ -542,7 +542,7 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.schedule_id, r.scheduled_at, r.cancel_reason, clock_timestamp()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes, r.paces, r.has_callback,
+       r.storage_fee, r.uncounted_bytes, r.paces, r.has_callback, r.limited,
        (r.cancel_requested_at IS NOT NULL AND EXISTS (
            SELECT FROM run_events v WHERE v.workspace_id = r.workspace_id AND v.run_id = r.id AND v.seq = r.event_seq AND v.output->>'cancelRequestedAt' IS NOT NULL))::boolean AS cancel_shown,
        COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
@@ -606,6 +606,7 @@ type RunLockRow struct {
 	UncountedBytes    int64
 	Paces             []byte
 	HasCallback       bool
+	Limited           bool
 	CancelShown       bool
 	StorageFull       bool
 	Solvent           bool
@@ -666,6 +667,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.UncountedBytes,
 		&i.Paces,
 		&i.HasCallback,
+		&i.Limited,
 		&i.CancelShown,
 		&i.StorageFull,
 		&i.Solvent,
@@ -828,7 +830,7 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.schedule_id, r.scheduled_at, r.cancel_reason, clock_timestamp()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes, r.paces, r.has_callback,
+       r.storage_fee, r.uncounted_bytes, r.paces, r.has_callback, r.limited,
        (r.cancel_requested_at IS NOT NULL AND EXISTS (
            SELECT FROM run_events v WHERE v.workspace_id = r.workspace_id AND v.run_id = r.id AND v.seq = r.event_seq AND v.output->>'cancelRequestedAt' IS NOT NULL))::boolean AS cancel_shown,
        COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
@@ -892,6 +894,7 @@ type RunTryLockRow struct {
 	UncountedBytes    int64
 	Paces             []byte
 	HasCallback       bool
+	Limited           bool
 	CancelShown       bool
 	StorageFull       bool
 	Solvent           bool
@@ -948,6 +951,7 @@ func (q *Queries) RunTryLock(ctx context.Context, db DBTX, arg RunTryLockParams)
 		&i.UncountedBytes,
 		&i.Paces,
 		&i.HasCallback,
+		&i.Limited,
 		&i.CancelShown,
 		&i.StorageFull,
 		&i.Solvent,

@@ -91,7 +91,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, arg ScheduleDelet
 
 const ScheduleGet = `-- name: ScheduleGet :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, sealed_input, sealed_previous
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, sealed_input, sealed_previous, deadline_ms
 FROM schedules WHERE workspace_id = $1 AND id = $2
 `
 
@@ -120,6 +120,7 @@ type ScheduleGetRow struct {
 	Now            time.Time
 	SealedInput    []byte
 	SealedPrevious []byte
+	DeadlineMs     *int64
 }
 
 func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParams) (ScheduleGetRow, error) {
@@ -145,12 +146,13 @@ func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParam
 		&i.Now,
 		&i.SealedInput,
 		&i.SealedPrevious,
+		&i.DeadlineMs,
 	)
 	return i, err
 }
 
 const ScheduleGetForRun = `-- name: ScheduleGetForRun :one
-SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, s.sealed_input, s.sealed_previous, now()::timestamptz AS now,
+SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, s.sealed_input, s.sealed_previous, s.deadline_ms, now()::timestamptz AS now,
        EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
 FROM schedules s WHERE s.workspace_id = $1 AND s.id = $2
 `
@@ -171,6 +173,7 @@ type ScheduleGetForRunRow struct {
 	Waiting        []time.Time
 	SealedInput    []byte
 	SealedPrevious []byte
+	DeadlineMs     *int64
 	Now            time.Time
 	Running        bool
 }
@@ -190,6 +193,7 @@ func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGe
 		&i.Waiting,
 		&i.SealedInput,
 		&i.SealedPrevious,
+		&i.DeadlineMs,
 		&i.Now,
 		&i.Running,
 	)
@@ -197,8 +201,8 @@ func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGe
 }
 
 const ScheduleInsert = `-- name: ScheduleInsert :exec
-INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, sealed_input)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, sealed_input, deadline_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type ScheduleInsertParams struct {
@@ -212,6 +216,7 @@ type ScheduleInsertParams struct {
 	Status      string
 	NextAt      *time.Time
 	SealedInput []byte
+	DeadlineMs  *int64
 }
 
 func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInsertParams) error {
@@ -226,13 +231,14 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 		arg.Status,
 		arg.NextAt,
 		arg.SealedInput,
+		arg.DeadlineMs,
 	)
 	return err
 }
 
 const ScheduleList = `-- name: ScheduleList :many
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, NULL::bytea AS sealed_input, NULL::bytea AS sealed_previous
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, NULL::bytea AS sealed_input, NULL::bytea AS sealed_previous, deadline_ms
 FROM schedules
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -269,6 +275,7 @@ type ScheduleListRow struct {
 	Now            time.Time
 	SealedInput    []byte
 	SealedPrevious []byte
+	DeadlineMs     *int64
 }
 
 // A page of the schedules, newest first, optionally of one workflow and of the workflows that a
@@ -308,6 +315,7 @@ func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListPar
 			&i.Now,
 			&i.SealedInput,
 			&i.SealedPrevious,
+			&i.DeadlineMs,
 		); err != nil {
 			return nil, err
 		}
@@ -367,7 +375,7 @@ func (q *Queries) ScheduleListUnstarted(ctx context.Context, db DBTX) ([]Schedul
 }
 
 const ScheduleLock = `-- name: ScheduleLock :one
-SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, sealed_input, sealed_previous, previous_at, now()::timestamptz AS now
+SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, sealed_input, sealed_previous, previous_at, deadline_ms, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
@@ -390,6 +398,7 @@ type ScheduleLockRow struct {
 	SealedInput    []byte
 	SealedPrevious []byte
 	PreviousAt     *time.Time
+	DeadlineMs     *int64
 	Now            time.Time
 }
 
@@ -411,6 +420,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, arg ScheduleLockPar
 		&i.SealedInput,
 		&i.SealedPrevious,
 		&i.PreviousAt,
+		&i.DeadlineMs,
 		&i.Now,
 	)
 	return i, err
@@ -443,9 +453,9 @@ func (q *Queries) ScheduleStorePrevious(ctx context.Context, db DBTX, arg Schedu
 const ScheduleUpdate = `-- name: ScheduleUpdate :exec
 UPDATE schedules SET
     name = $1, cron = $2, time_zone = $3, overlap = $4, status = $5, next_at = $6,
-    waiting = $7::timestamptz[], sealed_input = $8, sealed_previous = $9,
-    previous_at = $10::timestamptz, revision = revision + 1, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $11 AND id = $12
+    waiting = $7::timestamptz[], sealed_input = $8, sealed_previous = $9, deadline_ms = $10,
+    previous_at = $11::timestamptz, revision = revision + 1, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $12 AND id = $13
 `
 
 type ScheduleUpdateParams struct {
@@ -458,6 +468,7 @@ type ScheduleUpdateParams struct {
 	Waiting        []time.Time
 	SealedInput    []byte
 	SealedPrevious []byte
+	DeadlineMs     *int64
 	PreviousAt     *time.Time
 	WorkspaceID    uuid.UUID
 	ID             uuid.UUID
@@ -474,6 +485,7 @@ func (q *Queries) ScheduleUpdate(ctx context.Context, db DBTX, arg ScheduleUpdat
 		arg.Waiting,
 		arg.SealedInput,
 		arg.SealedPrevious,
+		arg.DeadlineMs,
 		arg.PreviousAt,
 		arg.WorkspaceID,
 		arg.ID,

@@ -233,20 +233,20 @@ func (q *Queries) RunGetSchedule(ctx context.Context, db DBTX, arg RunGetSchedul
 const RunInsert = `-- name: RunInsert :one
 WITH job AS (
     INSERT INTO river.river_job (kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
-    VALUES ('workflow_run', $37::text, jsonb_build_object('workspaceId', $1::uuid, 'runId', $2::uuid),
-            'scheduled', now() + $38::interval, 25, 1, '{}', '{}')
+    VALUES ('workflow_run', $38::text, jsonb_build_object('workspaceId', $1::uuid, 'runId', $2::uuid),
+            'scheduled', now() + $39::interval, 25, 1, '{}', '{}')
     RETURNING id
 )
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
-     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, schedule_id, scheduled_at, key_root_id, rerun_of, effect_root_id, traceparent, paces, has_callback, created_at, updated_at)
+     deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, schedule_id, scheduled_at, key_root_id, rerun_of, effect_root_id, traceparent, paces, has_callback, limited, created_at, updated_at)
 SELECT
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
      $11, $12, $13,
      $14, $15, $16, $17, $18, $19, $20, $21,
      COALESCE($22::timestamptz, now()) + $23::interval, now() + $24::interval, job.id,
-     $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36,
+     $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37,
      COALESCE($22::timestamptz, now()), COALESCE($22::timestamptz, now())
 FROM job
 RETURNING job_id
@@ -289,12 +289,14 @@ type RunInsertParams struct {
 	Traceparent     *string
 	Paces           []byte
 	HasCallback     bool
+	Limited         bool
 	Queue           string
 	SafetyNet       time.Duration
 }
 
 // Inserts a run and its job, which is due after safety_net, and returns the ID of the job. lasts is
-// the maximum duration of the run, and grace the time after which another process starts it. A run
+// the maximum duration of the run, limited whether a deadline sets it, and grace the time after which
+// another process starts it. A run
 // that an advance starts is created at the time of the advance.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (int64, error) {
 	row := db.QueryRow(ctx, RunInsert,
@@ -334,6 +336,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (
 		arg.Traceparent,
 		arg.Paces,
 		arg.HasCallback,
+		arg.Limited,
 		arg.Queue,
 		arg.SafetyNet,
 	)
@@ -426,7 +429,7 @@ FROM (
                l.cancel_reason, l.usage, l.usage_below, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.effect_root_id, l.has_callback, l.created_at, l.updated_at, l.finished_at,
                octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
-        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id, x.storage_fee, x.uncounted_bytes, x.usage_below, x.effect_root_id, x.resumed_children, x.schedule_id, x.scheduled_at, x.has_callback, x.paces FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
+        JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id, x.storage_fee, x.uncounted_bytes, x.usage_below, x.effect_root_id, x.resumed_children, x.schedule_id, x.scheduled_at, x.has_callback, x.paces, x.limited FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
 ) AS r
 WHERE r.place = 1 OR r.bytes <= $3::bigint

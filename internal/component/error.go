@@ -18,6 +18,7 @@ const (
 	CodeInvalidInput   = "INVALID_INPUT"
 	CodeTimeout        = "TIMEOUT"
 	CodeCanceled       = "CANCELED"
+	CodeDeadline       = "DEADLINE_EXCEEDED" // the deadlineMs of the execution or the run is over
 	CodeUpstream       = "UPSTREAM_ERROR"
 	CodeUnreadable     = "UPSTREAM_UNREADABLE"    // an answer started that can't be read, so an unsafe call isn't repeated
 	CodeAddressBlocked = "ADDRESS_BLOCKED"        // the egress guard rejected the target

@@ -122,6 +122,7 @@ func acceptParams(items []submission) db.ExecutionAcceptManyParams {
 		p.Modules, p.Repeats = append(p.Modules, a.Module), append(p.Repeats, string(a.repeat))
 		p.Calls, p.Prices = append(p.Calls, a.call), append(p.Prices, int64(a.price))
 		p.Attempts, p.Timeouts = append(p.Attempts, int16(a.Attempts)), append(p.Timeouts, a.timeout)
+		p.Deadlines = append(p.Deadlines, a.Deadline.Milliseconds())
 		p.Traceparents = append(p.Traceparents, a.Traceparent)
 		p.RunIds, p.KeyIds, p.KeyRootIds = append(p.RunIds, a.stage.RunID), append(p.KeyIds, a.KeyID), append(p.KeyRootIds, a.KeyRootID)
 		var c callback.Params

@@ -114,6 +114,11 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 			a.row.Attempt-- // the start counted it
 		}
 		return a.fail(ctx, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)))
+	case row.Remaining <= 0:
+		if !row.Continuing {
+			a.row.Attempt-- // the start counted it
+		}
+		return a.fail(ctx, overdue(row.RepeatRule, !row.OutcomeKnown || waited(row)))
 	case a.entry == nil: // a worker with a newer version may have the component
 		return a.passOn(ctx, "the component is unknown to this worker", component.MaxWait)
 	case !a.Keyring.Holds(row.Call): // a different worker may already have the key
@@ -132,12 +137,16 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 	a.inflight.setRunning(row.ID, true)
 	runCtx, cancel := a.untilCanceled(ctx)
 	defer cancel(nil)
+	runCtx, stop := context.WithTimeoutCause(runCtx, row.Remaining, errOverdue)
+	defer stop()
 	result, c, stopped, err := a.callWithTokens(runCtx, c)
 	a.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
 		return a.fail(ctx, canceled(row.RepeatRule, mayHaveEffect(row, err)))
+	case err != nil && ctx.Err() == nil && errors.Is(context.Cause(runCtx), errOverdue):
+		return a.fail(ctx, overdue(row.RepeatRule, mayHaveEffect(row, err)))
 	case err == nil:
 		return a.succeed(ctx, result, func(result json.RawMessage) bool { return secret || a.entry.SecretResult(c, result) })
 	case ctx.Err() != nil:

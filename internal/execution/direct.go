@@ -52,9 +52,10 @@ func (d direct) usage() credit.Amount {
 //
 // runDirectly returns no row, and has written nothing, if the execution must be accepted first:
 // the workspace gets no slot of this process, the credits don't cover the execution, or the
-// component takes longer than directTime, waits, or fails in a way that is worth another attempt.
+// component takes longer than directTime, waits, or fails in a way that is worth another attempt. So must an
+// execution with a deadline.
 func (s *Service) runDirectly(ctx context.Context, a submission, entry *component.Entry) (row *db.ExecutionGetRow, err error) {
-	if entry.Effect != component.EffectNone || a.WaitFor == 0 {
+	if entry.Effect != component.EffectNone || a.WaitFor == 0 || a.Deadline > 0 {
 		return nil, nil
 	}
 	slots := s.local.slots

@@ -91,7 +91,7 @@ func (r *Runner) startReleased(ctx context.Context, next *release) {
 		r.start(context.WithoutCancel(ctx), db.ExecutionStartManyRow{
 			WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Call: row.Call,
 			Attempts: row.Attempts, Attempt: 1, Epoch: row.Epoch, JobID: row.JobID, Traceparent: row.Traceparent,
-			RunID: row.RunID, TimeoutMs: row.TimeoutMs, RepeatRule: row.RepeatRule, OutcomeKnown: true,
+			RunID: row.RunID, TimeoutMs: row.TimeoutMs, RepeatRule: row.RepeatRule, OutcomeKnown: true, Remaining: row.Remaining,
 		}, true)
 	}
 	r.dropReleased(next, nil) // the slots that were not needed

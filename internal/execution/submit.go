@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,7 @@ type SubmitParams struct {
 	Idempotency *idempotency.Key
 	Traceparent string        // W3C trace context, passed on to the callback; may be empty
 	WaitFor     time.Duration // how long to wait for the final state
+	Deadline    time.Duration // from acceptance; zero: none
 }
 
 // Submitted is an accepted execution.
@@ -313,7 +315,7 @@ func (s *Service) startReserved(ctx context.Context, a submission, jobID int64) 
 	row := db.ExecutionStartManyRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
 		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: jobID,
-		RepeatRule: string(a.repeat), OutcomeKnown: true,
+		RepeatRule: string(a.repeat), OutcomeKnown: true, Remaining: cmp.Or(a.Deadline, unlimited),
 	}
 	if a.Traceparent != "" {
 		row.Traceparent = &a.Traceparent

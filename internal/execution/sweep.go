@@ -61,6 +61,7 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 	if s.runner.identity.deaths.Load() {
 		s.round(ctx, "lost_workers", 0, s.sweepDead)
 	}
+	s.round(ctx, "overdue", 0, s.runner.endOverdue)
 	s.round(ctx, "stranded", reconcileEvery, s.reconcile)
 	s.round(ctx, "stranded_parked", parkedEvery, s.reconcileParked)
 	s.round(ctx, "final_jobs", reconcileEvery, s.deleteFinalJobs)

@@ -24,6 +24,7 @@ const (
 type definition struct {
 	InputSchema     json.RawMessage         `json:"inputSchema"`
 	Retry           json.RawMessage         `json:"retry,omitempty"`
+	DeadlineMs      *int64                  `json:"deadlineMs,omitempty"`
 	Components      []api.WorkflowComponent `json:"components"`
 	SequenceEdges   []api.SequenceEdge      `json:"sequenceEdges"`
 	DataConnections []api.DataConnection    `json:"dataConnections"`
@@ -35,7 +36,7 @@ func (draft Draft) parse() (definition, error) {
 	var (
 		components []api.NewWorkflowComponent
 		edges      []api.NewSequenceEdge
-		d          = definition{InputSchema: orDefault(draft.InputSchema, "null"), Retry: draft.Retry, Triggers: orDefault(draft.Triggers, "[]"), DataConnections: []api.DataConnection{}}
+		d          = definition{InputSchema: orDefault(draft.InputSchema, "null"), Retry: draft.Retry, DeadlineMs: draft.DeadlineMs, Triggers: orDefault(draft.Triggers, "[]"), DataConnections: []api.DataConnection{}}
 	)
 	for _, part := range []struct {
 		from json.RawMessage

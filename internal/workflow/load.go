@@ -32,6 +32,8 @@ type Loaded struct {
 	// A stage fails if such a variable has changed since SavedAt.
 	Fixed   map[string][]string
 	SavedAt time.Time
+	// Deadline is how long a run of the version may take by default. Zero: the definition doesn't say it.
+	Deadline time.Duration
 }
 
 // Wanted returns the part of the environment that a run of the version needs. outer contains the
@@ -71,7 +73,7 @@ func (s *Service) LoadVersion(ctx context.Context, conn postgres.DB, workspaceID
 		}
 		s.plans.put(key, made)
 	}
-	return Loaded{Version: number, Plan: made.plan, Input: made.input, Variables: made.variables, Fixed: made.fixed, SavedAt: made.savedAt}, nil
+	return Loaded{Version: number, Plan: made.plan, Input: made.input, Variables: made.variables, Fixed: made.fixed, SavedAt: made.savedAt, Deadline: made.deadline}, nil
 }
 
 // plan compiles a stored version. It returns INVALID_INPUT if the version no longer compiles
@@ -92,6 +94,9 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 		return planned{}, err
 	}
 	made := planned{size: len(row.Definition), savedAt: row.SavedAt}
+	if d.DeadlineMs != nil {
+		made.deadline = time.Duration(*d.DeadlineMs) * time.Millisecond
+	}
 	if made.fixed, err = s.fixed(d, stored); err != nil {
 		return planned{}, err
 	}
@@ -144,6 +149,7 @@ type planned struct {
 	variables []string
 	fixed     map[string][]string
 	savedAt   time.Time
+	deadline  time.Duration
 	size      int
 }
 

@@ -48,6 +48,7 @@ type Draft struct {
 	Status                                     api.WorkflowStatus // "": unchanged, ACTIVE for a new workflow
 	InputSchema                                json.RawMessage
 	Retry                                      json.RawMessage // the default policy of components; nil: none
+	DeadlineMs                                 *int64          // of runs, by default; nil: none
 	Components, SequenceEdges, DataConnections json.RawMessage
 	Triggers                                   json.RawMessage
 	Strict                                     bool           // reject fields of a component's input and config that its module does not define

@@ -880,6 +880,15 @@ type CreateWorkflowRequest struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections *DataConnections `json:"dataConnections,omitempty"`
 
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
+
 	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
@@ -1119,6 +1128,14 @@ type ExecuteComponentRequest struct {
 	//
 	// Examples: {}
 	Config map[string]interface{} `json:"config"`
+
+	// DeadlineMs How many milliseconds after its acceptance the execution must have finished, up to 400 days. Time in the queue
+	// and between attempts counts. An execution that has not finished by then is stopped and FAILED with
+	// `DEADLINE_EXCEEDED`. Default: no limit.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
 
 	// Input The inputs of the component, as its schema defines (`input` in the catalogue). References in double braces
 	// are text here: they are evaluated in workflows only.
@@ -1745,6 +1762,15 @@ type ReplaceWorkflowRequest struct {
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections *DataConnections `json:"dataConnections,omitempty"`
+
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
 
 	// Description The purpose of the workflow, for people.
 	//
@@ -2380,6 +2406,14 @@ type TriggerWorkflowRequest struct {
 	// Examples: https://hooks.example.org/weft
 	CallbackURL *string `json:"callbackUrl,omitempty"`
 
+	// DeadlineMs How many milliseconds after its acceptance the run must have finished, up to 400 days. Time in the queue
+	// counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. Default: the `deadlineMs` of the workflow.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
 	// Input The input of the run, as the `inputSchema` of the workflow and of its ON_API_CALLED define. Default: `{}`.
 	// Not allowed with `rerunOf`: a rerun has the input of the earlier run.
 	//
@@ -2555,6 +2589,15 @@ type Workflow struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections DataConnections `json:"dataConnections"`
 
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
+
 	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
@@ -2712,6 +2755,14 @@ type WorkflowComponent struct {
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
+// WorkflowDeadline How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+// earlier of this deadline and that of the other run counts. Default: no deadline.
+//
+// Examples: 600000
+type WorkflowDeadline = int64
+
 // WorkflowDescription The purpose of the workflow, for people.
 //
 // Examples: Reads the balance of each account and answers with all of them.
@@ -2726,6 +2777,15 @@ type WorkflowExport struct {
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections DataConnections `json:"dataConnections"`
+
+	// DeadlineMs How many milliseconds after its acceptance a run of the workflow must have finished, up to 400 days. Time in the
+	// queue counts. A run that has not finished by then is stopped together with its child runs, and FAILED with
+	// `DEADLINE_EXCEEDED`. A trigger, a schedule or a hook can set another time. If another run started the run, the
+	// earlier of this deadline and that of the other run counts. Default: no deadline.
+	//
+	//
+	// Examples: 600000
+	DeadlineMs *WorkflowDeadline `json:"deadlineMs,omitempty"`
 
 	// Description The purpose of the workflow, for people.
 	//

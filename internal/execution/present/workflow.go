@@ -12,13 +12,17 @@ import (
 // Workflow returns the record of one version of a workflow (decisions 8.1). It returns the parts
 // of the definition as stored.
 func Workflow(row db.WorkflowGetRow) (api.Workflow, error) {
-	var parts struct{ InputSchema, Retry, Components, SequenceEdges, DataConnections, Triggers json.RawMessage }
+	var parts struct {
+		InputSchema, Retry, Components, SequenceEdges, DataConnections, Triggers json.RawMessage
+
+		DeadlineMs *int64
+	}
 	if err := json.Unmarshal(row.Definition, &parts); err != nil {
 		return api.Workflow{}, fmt.Errorf("decode stored workflow definition: %w", err)
 	}
 	w := api.Workflow{
 		ID: row.ID, Key: row.Key, Name: row.Name, Description: row.Description, Status: api.WorkflowStatus(row.Status), Version: row.Version,
-		InputSchema: parts.InputSchema, Retry: parts.Retry, Components: parts.Components, SequenceEdges: parts.SequenceEdges,
+		InputSchema: parts.InputSchema, Retry: parts.Retry, DeadlineMs: parts.DeadlineMs, Components: parts.Components, SequenceEdges: parts.SequenceEdges,
 		DataConnections: parts.DataConnections, Triggers: parts.Triggers,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
 	}
@@ -32,7 +36,7 @@ func Workflow(row db.WorkflowGetRow) (api.Workflow, error) {
 // data.
 func WorkflowExport(w api.Workflow) api.WorkflowExport {
 	return api.WorkflowExport{
-		Format: api.WorkflowFileFormatWeftWorkflowV1, Key: w.Key, Name: w.Name, Description: w.Description, InputSchema: w.InputSchema, Retry: w.Retry,
+		Format: api.WorkflowFileFormatWeftWorkflowV1, Key: w.Key, Name: w.Name, Description: w.Description, InputSchema: w.InputSchema, Retry: w.Retry, DeadlineMs: w.DeadlineMs,
 		Components: w.Components, SequenceEdges: w.SequenceEdges, DataConnections: w.DataConnections, Triggers: w.Triggers,
 	}
 }

@@ -23,12 +23,16 @@ var durations = map[string][]string{
 // ownDuration is the field of a component itself.
 const ownDuration = "timeoutMs"
 
+// rootDuration is the field of a workflow itself.
+const rootDuration = "deadlineMs"
+
 // retryDurations are the fields of a retry policy.
 var retryDurations = []string{"maxElapsedMs", "initialDelayMs", "maxDelayMs"}
 
 // expandDurations replaces the durations of a workflow by milliseconds.
 func (r *reading) expandDurations(root *yaml.Node) {
 	r.expandRetry(root, "")
+	r.expandDuration(root, rootDuration, "")
 	components := field(root, "components")
 	if components == nil || components.Kind != yaml.SequenceNode {
 		return

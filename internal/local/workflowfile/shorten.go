@@ -31,7 +31,7 @@ func dropDefaults(object *yaml.Node, defaults map[string]string) {
 
 // The orders of fields. Others follow in their own order.
 var (
-	rootOrder      = []string{"name", "key", "description", "status", "inputSchema", "retry", "components", "sequenceEdges", "dataConnections"}
+	rootOrder      = []string{"name", "key", "description", "status", "inputSchema", "retry", "deadlineMs", "deadline", "components", "sequenceEdges", "dataConnections"}
 	componentOrder = []string{"module", "name", "after", "config", "input"}
 )
 
@@ -72,6 +72,7 @@ func shorten(root *yaml.Node) bool {
 		inOrder(one, componentOrder)
 	}
 	shortenRetry(root)
+	shortenDuration(root, rootDuration)
 	set(root, "components", short)
 	dropDefaults(root, rootDefaults)
 	inOrder(root, rootOrder)

@@ -69,7 +69,7 @@ func (w words) advice(name string) string {
 
 // The fields of a file.
 var (
-	rootFields      = []string{"format", "name", "key", "description", "status", "inputSchema", "retry", "triggers", "components", "sequenceEdges", "dataConnections"}
+	rootFields      = []string{"format", "name", "key", "description", "status", "inputSchema", "retry", "deadline", "deadlineMs", "triggers", "components", "sequenceEdges", "dataConnections"}
 	componentFields = []string{"id", "module", "name", "after", "config", "input", "attempts", "retry", "timeout", "timeoutMs", "onFailure", "position"}
 )
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/calendar"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -54,10 +56,33 @@ type begin struct {
 	Watch          bool   `help:"Follow the run until it finishes."`
 	MaxCredits     string `name:"max-credits" placeholder:"N" help:"Maximum number of credits that the run may cost."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same run."`
+	Deadline       string `placeholder:"DURATION" help:"Time from now within which the run must finish, such as 2h. Otherwise it is stopped. Default: that of the workflow."`
+	CallbackURL    string `name:"callback-url" placeholder:"URL" help:"URL to which the record of the finished run is posted."`
+	SecretFile     string `name:"callback-secret-file" placeholder:"FILE" help:"File with the key of the callback's signature. Requires --callback-url."`
 }
 
-// validate sets the limit of the request.
+// validate sets the limits and the callback of the request.
 func (c begin) validate(request *api.TriggerWorkflowRequest) error {
+	if c.Deadline != "" {
+		milliseconds, err := calendar.ParseDuration(c.Deadline)
+		if err != nil {
+			return usage("--deadline: %s", err)
+		}
+		request.DeadlineMs = &milliseconds
+	}
+	if c.CallbackURL != "" {
+		request.CallbackURL = &c.CallbackURL
+	}
+	if c.SecretFile != "" {
+		if c.CallbackURL == "" {
+			return usage("--callback-secret-file requires --callback-url")
+		}
+		raw, err := os.ReadFile(c.SecretFile)
+		if err != nil {
+			return fmt.Errorf("--callback-secret-file: %w", err)
+		}
+		request.CallbackSecret = new(withoutLineEnd(raw))
+	}
 	if c.MaxCredits != "" {
 		request.MaxCredits = new(json.Number(c.MaxCredits))
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,19 @@ func TestFailedRunPrintsTheStatusesOfItems(t *testing.T) {
 		"inner: COMPLETED for items 1.0, 1.2, 1.4, 1.6, 1.8, 1.10, 1.12, 1.14, 1.16, 1.18, 1.20, 1.22, 1.24, 1.26, 1.28, 1.30, 1.32, 1.34, 1.36, 1.38 and 10 more; CANCELED for items 0.7, 0.8\n")
 }
 
+func TestARunIsStartedWithADeadlineAndACallback(t *testing.T) {
+	s := serve(t, running(""))
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("correct horse\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.environ(), "", "workflows", "run", workflowID, "--deadline=2h", "--callback-url=https://a.example/", "--callback-secret-file="+file).check(t, 0, "", "")
+	want := "POST /v1/sdk/workflows/" + workflowID + ` {"callbackSecret":"correct horse","callbackUrl":"https://a.example/","deadlineMs":7200000,"input":{}}`
+	if seen := s.seen(); len(seen) == 0 || seen[0] != want {
+		t.Errorf("requests %q", seen)
+	}
+}
+
 func TestWorkflowsAreRunByName(t *testing.T) {
 	s := serve(t, running(""))
 	s.nameWorkflow(t, "fanOut")
@@ -159,6 +173,8 @@ func TestWorkflowsAreRunByName(t *testing.T) {
 		"there is no file fan-out.yaml": {"run", "fan-out.yaml"},
 		"--input: a field must start":   {"run", workflowID, "--input={a:1}"},
 		`"many" is not a number`:        {"run", workflowID, "--max-credits=many"},
+		"--deadline: ":                  {"run", workflowID, "--deadline=soon"},
+		"requires --callback-url":       {"run", workflowID, "--callback-secret-file=none"},
 		`"nonsense" is not a valid ID`:  {"watch", "nonsense"},
 		"at least 1":                    {"list", "--limit=0"},
 	} {

@@ -106,7 +106,7 @@ func setStatus(status api.WorkflowStatus) func(*site, context.Context, *http.Req
 		_, err = s.Workflows.Replace(ctx, workflow.ReplaceParams{
 			WorkspaceID: p.Workspace.ID, WorkflowID: w.ID, Expected: []int32{*expected},
 			Draft: workflow.Draft{
-				Name: w.Name, Description: w.Description, Status: status, InputSchema: w.InputSchema, Retry: w.Retry,
+				Name: w.Name, Description: w.Description, Status: status, InputSchema: w.InputSchema, Retry: w.Retry, DeadlineMs: w.DeadlineMs,
 				Components: w.Components, SequenceEdges: w.SequenceEdges, DataConnections: w.DataConnections, Triggers: w.Triggers,
 			},
 		})

@@ -54,6 +54,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		Idempotency: call.idempotency(),
 		Traceparent: telemetry.Traceparent(ctx),
 		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
+		Deadline:    time.Duration(value(body.DeadlineMs)) * time.Millisecond,
 	}
 	var faults error
 	if form := fault.Malformed(call.faults); form != nil {

@@ -19,7 +19,7 @@ func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestOb
 	call, body := callOf(ctx), request.Body
 	made, replayed, err := s.Hooks.Create(ctx, hook.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
-		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond},
+		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond, DeadlineMs: body.DeadlineMs},
 	})
 	return jsonResponse(made).replayed(replayed), err
 }
@@ -46,6 +46,7 @@ func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequest
 	body := value(request.Body)
 	record, err := s.Hooks.Replace(ctx, keyOf(ctx, request.HookID), hook.Draft{
 		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond,
+		DeadlineMs: body.DeadlineMs,
 	})
 	return jsonResponse(record), err
 }

@@ -69,6 +69,7 @@ func (s *Server) triggerParams(ctx context.Context, request api.TriggerWorkflowR
 	if body.RerunOf != nil {
 		params.RerunOf = &orchestrator.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
 	}
+	params.Deadline = time.Duration(value(body.DeadlineMs)) * time.Millisecond
 	var faults error
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())

@@ -16,7 +16,7 @@ func (s *Server) CreateSchedule(ctx context.Context, request api.CreateScheduleR
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
 		Draft: schedule.Draft{
 			Name: value(body.Name), Cron: value(body.Cron), TimeZone: value(body.TimeZone),
-			Overlap: string(value(body.Overlap)), Status: string(value(body.Status)), Input: body.Input,
+			Overlap: string(value(body.Overlap)), Status: string(value(body.Status)), Input: body.Input, DeadlineMs: body.DeadlineMs,
 		},
 	})
 	return jsonResponse(made).replayed(replayed), err
@@ -44,7 +44,7 @@ func (s *Server) ReplaceSchedule(ctx context.Context, request api.ReplaceSchedul
 	body := request.Body
 	record, err := s.Schedules.Replace(ctx, keyOf(ctx, request.ScheduleID), schedule.Draft{
 		Name: value(body.Name), Cron: body.Cron, TimeZone: value(body.TimeZone), Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
-		Input: body.Input, Previous: body.Previous,
+		Input: body.Input, Previous: body.Previous, DeadlineMs: body.DeadlineMs,
 	})
 	return jsonResponse(record), err
 }

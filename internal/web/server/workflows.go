@@ -17,7 +17,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 	made, replayed, err := s.Workflows.Create(ctx, workflow.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, Idempotency: call.idempotency(),
 		Draft: workflow.Draft{
-			Key: value(body.Key), Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry,
+			Key: value(body.Key), Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry, DeadlineMs: body.DeadlineMs,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
 			Strict: call.strict, Form: call.faults,
 		},
@@ -29,7 +29,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 func (s *Server) ValidateWorkflow(ctx context.Context, request api.ValidateWorkflowRequestObject) (api.ValidateWorkflowResponseObject, error) {
 	call, body := callOf(ctx), request.Body
 	checked, err := s.Workflows.Validate(ctx, call.principal.WorkspaceID, workflow.Draft{
-		Key: value(body.Key), Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry,
+		Key: value(body.Key), Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry, DeadlineMs: body.DeadlineMs,
 		Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
 		Strict: call.strict, Form: call.faults,
 	})
@@ -85,7 +85,7 @@ func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflo
 	replaced, err := s.Workflows.Replace(ctx, workflow.ReplaceParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, Expected: expected(request.Params.IfMatch),
 		Draft: workflow.Draft{
-			Key: value(body.Key), Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry,
+			Key: value(body.Key), Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema, Retry: body.Retry, DeadlineMs: body.DeadlineMs,
 			Components: body.Components, SequenceEdges: body.SequenceEdges, DataConnections: body.DataConnections, Triggers: body.Triggers,
 			Strict: call.strict, Form: call.faults,
 		},

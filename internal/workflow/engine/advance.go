@@ -111,6 +111,7 @@ func (a *Advance) Step(facts Facts) (need Need, done bool, err error) {
 	}
 	if !a.begun {
 		a.begun = true
+		a.checkDeadline()
 		a.finishStages()
 		if err := a.scan(); err != nil {
 			return need, false, err

@@ -120,6 +120,7 @@ type Times struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Deadline  time.Time
+	Limited   bool // Deadline is that of a request or a workflow, not the longest time that a run may take
 	WakeAt    *time.Time
 	Now       time.Time
 }

@@ -177,15 +177,12 @@ func (a *Advance) countOutput(bytes int64) {
 	}
 }
 
-// scan checks the deadline of the run, a cancel request, and all stages that are still unfinished, if
+// scan checks a cancel request and all stages that are still unfinished, if
 // they were read. It continues loops, resumes what the last advance left unfinished, and cancels the
 // waiting stages and child runs of a run that is ending.
 func (a *Advance) scan() error {
 	if !a.Scanned {
 		return nil
-	}
-	if !a.Run.Deadline.After(a.Run.Now) {
-		a.FailWith("TIMEOUT", "The run exceeded its deadline.")
 	}
 	if a.Run.CancelRequestedAt != nil && !a.Run.CancelShown {
 		a.Changed, a.Halted = true, true
@@ -226,6 +223,17 @@ func (a *Advance) scan() error {
 
 // Ending reports whether no more stages may start, because the run has failed or is being canceled.
 func (a *Advance) Ending() bool { return len(a.Run.Error) > 0 || a.Run.CancelRequestedAt != nil }
+
+// checkDeadline fails a run whose deadline has passed.
+func (a *Advance) checkDeadline() {
+	switch {
+	case a.Run.Deadline.After(a.Run.Now):
+	case a.Run.Limited:
+		a.FailWith(component.CodeDeadline, "The run did not finish within its deadlineMs.")
+	default:
+		a.FailWith(component.CodeTimeout, "The run exceeded the longest time that a run may take.")
+	}
+}
 
 // timeout returns the timeout of a stage that the engine itself runs, or 0 if there is no limit.
 // Executions have their own deadlines.

@@ -132,7 +132,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	shown := api.Hook{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Status: api.TriggerStatus(row.Status), Path: "/v1/hooks/" + row.ID.String(),
-		Headers: row.Headers, Respond: whenTrue(row.Respond),
+		Headers: row.Headers, Respond: whenTrue(row.Respond), DeadlineMs: row.DeadlineMs,
 		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
 		LastRefusedAt: timestamp.OfPointer(row.LastRefusedAt), LastRefusal: row.LastRefusal, RefusalCount: row.RefusalCount,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),

@@ -132,6 +132,7 @@ var errInvalidSignature = &fault.Error{
 func (s *Service) accept(ctx context.Context, key notify.Key, row db.HookGetByIDRow, r reading, d Delivery) (received Received, err error) {
 	p := run.TriggerParams{
 		WorkspaceID: key.WorkspaceID, WorkflowID: row.WorkflowID, By: run.Cause{Trigger: trigger, ID: key.ID}, Traceparent: d.Traceparent,
+		Deadline: run.Deadline(row.DeadlineMs),
 	}
 	input, unreadable := r.runInput(d)
 	if unreadable == nil && answers(r.verification, urlVerification) {

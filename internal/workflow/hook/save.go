@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
 const (
@@ -30,6 +31,7 @@ type Draft struct {
 	Verification *api.NewVerification // nil: the workflow's verification for a new hook, no change for an existing hook
 	Headers      *[]string            // nil: none for a new hook, no change for an existing hook
 	Respond      *bool                // nil: false for a new hook, no change for an existing hook
+	DeadlineMs   json.RawMessage      // of the runs; null: that of the workflow; empty: that of the replaced hook
 }
 
 // CreateParams are the parameters of Create.
@@ -107,6 +109,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	}
 	row := db.HookInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active), Headers: []string{}, Respond: value(p.Draft.Respond, false),
+		DeadlineMs: run.DeadlineMs(p.Draft.DeadlineMs, nil),
 	}
 	if p.Draft.Headers != nil {
 		row.Headers = *p.Draft.Headers
@@ -234,7 +237,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	warnings = []api.HookWarning{}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
-		Verification: present.Verification, Headers: present.Headers, Respond: value(d.Respond, present.Respond), Sealed: present.Sealed, SealedPrevious: present.SealedPrevious, SealedToken: present.SealedToken,
+		Verification: present.Verification, Headers: present.Headers, Respond: value(d.Respond, present.Respond), DeadlineMs: run.DeadlineMs(d.DeadlineMs, present.DeadlineMs), Sealed: present.Sealed, SealedPrevious: present.SealedPrevious, SealedToken: present.SealedToken,
 	}
 	if d.Headers != nil {
 		row.Headers = *d.Headers

@@ -87,9 +87,13 @@ func (a *advance) childRow(t *engine.Stage, workflowID uuid.UUID, loaded workflo
 	if err != nil {
 		return row, fmt.Errorf("make run id: %w", err)
 	}
-	row = db.RunInsertParams{ // with the deadline of this run: At + Lasts
+	lasts, limited := a.Run.Deadline.Sub(a.At), a.Run.Limited // At + lasts is the deadline of this run
+	if loaded.Deadline > 0 && loaded.Deadline < lasts {
+		lasts, limited = loaded.Deadline, true
+	}
+	row = db.RunInsertParams{
 		WorkspaceID: a.row.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
-		Lasts: a.Run.Deadline.Sub(a.At), Grace: StartWithin, Queue: Queue, SafetyNet: SafetyNet, ParentRunID: &a.Run.ID, ParentStageID: &t.ID, RootRunID: &a.row.RootRunID, KeyRootID: a.row.KeyRootID, Traceparent: a.row.Traceparent,
+		Lasts: lasts, Limited: limited, Grace: StartWithin, Queue: Queue, SafetyNet: SafetyNet, ParentRunID: &a.Run.ID, ParentStageID: &t.ID, RootRunID: &a.row.RootRunID, KeyRootID: a.row.KeyRootID, Traceparent: a.row.Traceparent,
 		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(a.At),
 	}
 	effectRoot, err := a.EffectID(t)

@@ -74,7 +74,7 @@ func stateOf(row db.RunLockRow) engine.State {
 			StorageFee: row.StorageFee, MaxCredits: row.MaxCredits, Solvent: row.Solvent, StorageFull: row.StorageFull,
 		},
 		Cancel: engine.Cancel{CancelRequestedAt: row.CancelRequestedAt, CancelMode: row.CancelMode, CancelReason: row.CancelReason, CancelShown: row.CancelShown},
-		Times:  engine.Times{CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Deadline: row.Deadline, WakeAt: row.WakeAt, Now: row.Now},
+		Times:  engine.Times{CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Deadline: row.Deadline, Limited: row.Limited, WakeAt: row.WakeAt, Now: row.Now},
 	}}
 	_ = json.Unmarshal(row.Paces, &state.Run.Paces) // null, or what storedPaces returned
 	if row.EffectRootID != nil {

@@ -108,7 +108,7 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 	a := o.newAdvance(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
 		Status: row.Status, Trigger: row.Trigger, Input: row.Input, Variables: row.Variables, Reserved: row.Reserved, MaxCredits: row.MaxCredits,
-		ScheduleID: row.ScheduleID, ScheduledAt: row.ScheduledAt, KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
+		ScheduleID: row.ScheduleID, ScheduledAt: row.ScheduledAt, KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), Limited: row.Limited, CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, version)
 	a.First, a.Scanned = true, true
 	err := a.readAbout(row.Metadata)

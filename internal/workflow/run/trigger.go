@@ -43,6 +43,7 @@ type TriggerParams struct {
 	RerunOf     *orchestrator.Origin // the run that is repeated; nil: none
 	Scheduled   *Scheduled           // what the run gets from the schedule that triggers it; replaces Input
 	Callback    *callback.Params     // nil: none. A rerun does not inherit the callback of the earlier run
+	Deadline    time.Duration        // from acceptance; zero: that of the workflow. A rerun does not inherit it
 	Once        Claim                // makes repeated requests return the same run; nil: each starts a run
 	Traceparent string               // W3C; may be empty
 	WaitFor     *time.Duration       // how long to wait for the run's response; nil: return without the record
@@ -332,7 +333,11 @@ func (s *Service) row(p TriggerParams, n *newRun) db.RunInsertParams {
 		ScheduleID: p.scheduleID, ScheduledAt: p.scheduledAt,
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
-		Variables: n.variables, HasCallback: n.callback != nil, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: orchestrator.MaxDuration, Grace: orchestrator.StartWithin, Queue: orchestrator.Queue, SafetyNet: orchestrator.SafetyNet,
+		Variables: n.variables, HasCallback: n.callback != nil, Reserved: n.reserve, MaxCredits: p.MaxCredits, Grace: orchestrator.StartWithin, Queue: orchestrator.Queue, SafetyNet: orchestrator.SafetyNet,
+	}
+	row.Lasts = cmp.Or(p.Deadline, n.version.Deadline)
+	if row.Limited = row.Lasts > 0; !row.Limited {
+		row.Lasts = orchestrator.MaxDuration
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID

@@ -127,7 +127,7 @@ func (s *Service) run(ctx context.Context, f stepClaim) error {
 	}
 	_, err = s.Runs.Trigger(ctx, run.TriggerParams{
 		WorkspaceID: f.key.WorkspaceID, WorkflowID: f.row.WorkflowID,
-		By: run.Cause{Trigger: trigger, ID: f.key.ID}, Once: f,
+		By: run.Cause{Trigger: trigger, ID: f.key.ID}, Once: f, Deadline: run.Deadline(f.row.DeadlineMs),
 		Scheduled: &run.Scheduled{At: *f.start, Input: input.Input, Hidden: input.Hidden, Previous: previous},
 	})
 	if errors.Is(err, errChanged) {

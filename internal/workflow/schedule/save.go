@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
 const (
@@ -38,8 +39,9 @@ const (
 type Draft struct {
 	Name, Cron, TimeZone, Overlap, Status string
 
-	Input    json.RawMessage // of the runs; null: none; empty: that of the replaced schedule
-	Previous json.RawMessage // see api.SchedulePrevious; null: none; empty: that of the replaced schedule
+	Input      json.RawMessage // of the runs; null: none; empty: that of the replaced schedule
+	DeadlineMs json.RawMessage // of the runs; null: that of the workflow; empty: that of the replaced schedule
+	Previous   json.RawMessage // see api.SchedulePrevious; null: none; empty: that of the replaced schedule
 }
 
 // CreateParams are the parameters of Create.
@@ -111,7 +113,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	}
 	row := db.ScheduleInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
-		Status: cmp.Or(d.Status, active),
+		Status: cmp.Or(d.Status, active), DeadlineMs: run.DeadlineMs(d.DeadlineMs, nil),
 	}
 	if row.Status == active {
 		row.NextAt = first(times, counts.Now)
@@ -204,6 +206,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	row := db.ScheduleUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Cron: d.Cron, TimeZone: d.TimeZone, Overlap: d.Overlap,
 		Status: cmp.Or(d.Status, present.Status), Waiting: []time.Time{}, SealedPrevious: present.SealedPrevious, PreviousAt: present.PreviousAt,
+		DeadlineMs: run.DeadlineMs(d.DeadlineMs, present.DeadlineMs),
 	}
 	if row.SealedInput, err = s.sealInput(ctx, tx, key, present.WorkflowID, d.Input, present.SealedInput); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 func apiRecord(row db.ScheduleGetRow) api.Schedule {
 	shown := api.Schedule{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Cron: row.Cron, TimeZone: row.TimeZone, Overlap: api.Overlap(row.Overlap),
-		Status: api.TriggerStatus(row.Status), NextAt: timestamp.OfPointer(row.NextAt), Waiting: make([]timestamp.Time, len(row.Waiting)),
+		Status: api.TriggerStatus(row.Status), DeadlineMs: row.DeadlineMs, NextAt: timestamp.OfPointer(row.NextAt), Waiting: make([]timestamp.Time, len(row.Waiting)),
 		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
 		LastSkippedAt: timestamp.OfPointer(row.LastSkippedAt), LastSkipReason: row.LastSkipReason,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
