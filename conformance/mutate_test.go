@@ -47,6 +47,7 @@ var watchful = []string{
 	"SS01 runs/a stream from the start to COMPLETED", "SS01 runs/a stream of what is FAILED already",
 	"changes/200 runs and executions that change, by ID and status",
 	"environment/200 set, listed, deleted by a key", "environment/200 set, listed, deleted by a member",
+	"environment/200 an access token, set, listed, deleted by a key", "environment/200 an access token, set, listed, deleted by a member",
 	"schedules/200 made, read, listed, replaced, deleted", "EX15 schedules/200 a repeat creates nothing",
 	"hooks/200 made, read, listed, replaced, deleted", "EX15 hooks/200 a repeat creates nothing", "hooks/200 deliveries begin runs, each once",
 	"hooks/200 every setting of a hook is shown", "hooks/200, 500 a hook that responds",

@@ -4174,14 +4174,12 @@ type SetEnvironmentVariableRequest struct {
 	// Examples: Token of the payments service
 	Description *string `json:"description,omitempty"`
 
-	// Kind What a variable is. `value` (the default): the value that was set. `oauth2`: the current access token of a client
-	// (client credentials, RFC 6749 section 4.4), which Weft fetches when it is needed, and again before it expires.
-	// Such a variable is secret. A request with `value` and without `kind` does not change it into a value: the
+	// Kind The kind of the variable. If absent or null, it is `value`, but a variable of the kind `oauth2` is not changed: the
 	// response is 409 `variable_is_token`.
 	//
 	//
 	// Examples: value
-	Kind *EnvironmentVariableKind `json:"kind,omitempty"`
+	Kind *string `json:"kind,omitempty"`
 
 	// Scope The scopes to ask for, separated by spaces. Only for the kind `oauth2`. If absent, none are sent.
 	//
