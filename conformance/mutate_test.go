@@ -94,9 +94,14 @@ var barren = map[place]nothing{
 	{"deleteSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
 	{"listSchedules", "/data/*/lastClockChange"}: {beside: "/data/*/lastClockChange", put: clockChange},
 	// No run of a new schedule has completed. Lists leave the input and the result out.
-	{"createSchedule", "/previous"}:       {beside: "/previous", put: earlierResult},
-	{"listSchedules", "/data/*/input"}:    {beside: "/data/*/id", put: `{"customer":"acme"}`},
-	{"listSchedules", "/data/*/previous"}: {beside: "/data/*/id", put: earlierResult},
+	{"createSchedule", "/previous"}:            {beside: "/previous", put: earlierResult},
+	{"listSchedules", "/data/*/input"}:         {beside: "/data/*/id", put: `{"customer":"acme"}`},
+	{"listSchedules", "/data/*/previous"}:      {beside: "/data/*/id", put: earlierResult},
+	{"createSchedule", "/sealedProblem"}:       {beside: "/id", put: unopened},
+	{"getSchedule", "/sealedProblem"}:          {beside: "/id", put: unopened},
+	{"replaceSchedule", "/sealedProblem"}:      {beside: "/id", put: unopened},
+	{"deleteSchedule", "/sealedProblem"}:       {beside: "/id", put: unopened},
+	{"listSchedules", "/data/*/sealedProblem"}: {beside: "/data/*/id", put: unopened},
 	// These executions are final.
 	{"replayComponentCallback", "/nextAttemptAt"}: {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
 	{"callback", "/nextAttemptAt"}:                {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
