@@ -15,6 +15,11 @@ var environmentCases = []Case{
 	{Part: "D9.2.environment, D8.14.writeOnly", Name: "environment/200 set, listed, deleted by a member", Run: memberVariables, Needs: owner},
 	{Part: "D8.14, D8.14.redacted", Name: "MT05 environment/200 what a run makes of variables", Run: variablesOfRun},
 	{Part: "D8.14", Name: "environment/422 what names no variable", Run: variableFaults},
+	{Part: "D8.14.token", Name: "environment/200 an access token, set, listed, deleted by a key", Run: tokenLife},
+	{Part: "D8.14.token, D9.2.environment", Name: "environment/200 an access token, set, listed, deleted by a member", Run: memberTokens, Needs: owner},
+	{Part: "D8.14.token", Name: "environment/400, 409 what an access token cannot be", Run: tokenFaults},
+	{Part: "D8.14.fetched", Name: "MT05 environment/200 a call with an access token", Run: tokenOfRun, Needs: near},
+	{Part: "D8.14.fetched", Name: "environment/422 an access token where no call is", Run: tokenMisplaced},
 	{
 		Part: "D2.8.workflows", Name: "AU12 environment/403 a key that is restricted to some workflows", Run: variablesRestricted,
 		Needs: []probe.Need{probe.NeedOwner},

@@ -354,6 +354,8 @@ var textParts = []Part{
 	{"D8.14", "environment variables are replaced in the strings of input and config", ""},
 	{"D8.14.writeOnly", "secret variables are write-only", ""},
 	{"D8.14.redacted", "secret variables are redacted by value, and outputs are not changed", ""},
+	{"D8.14.token", "a variable of the kind oauth2 shows its client, and never the secret or the token", ""},
+	{"D8.14.fetched", "calls of components have the access token, which is fetched once; it stands nowhere else", ""},
 	{"D8.14.shown", "secret fields of a definition are not shown", ""},
 	{"D8.14.trigger", "the stage of the trigger hides inputs marked secret", ""},
 	{"D8.15.schedules", "schedules have a cron expression and a time zone, and are created, read, replaced and deleted", ""},

@@ -35,6 +35,11 @@ WHERE workspace_id = @workspace_id AND id < @before
 ORDER BY id DESC
 LIMIT @max_rows;
 
+-- name: ScheduleListInputs :many
+-- The inputs of the schedules of a workflow that may start runs.
+SELECT id, name, sealed_input FROM schedules
+WHERE workspace_id = @workspace_id AND workflow_id = @workflow_id AND status = 'ACTIVE' ORDER BY id;
+
 -- name: ScheduleListUnstarted :many
 -- The schedules with times that are due or queued.
 SELECT workspace_id, id, cron, time_zone, revision, next_at, waiting, now()::timestamptz AS now FROM schedules

@@ -4082,6 +4082,11 @@ type Schedule struct {
 	// run has completed since the schedule was created or `previous` was removed. Absent in lists.
 	Previous json.RawMessage `json:"previous,omitempty"`
 
+	// SealedProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+	// An execution has this field only in lists; a request for a single execution returns the problem as an error
+	// instead. Runs and their stages have this field in every response.
+	SealedProblem *OutputProblem `json:"sealedProblem,omitempty"`
+
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
@@ -4258,14 +4263,12 @@ type SetEnvironmentVariableRequest struct {
 	// Examples: Token of the payments service
 	Description *string `json:"description,omitempty"`
 
-	// Kind What a variable is. `value` (the default): the value that was set. `oauth2`: the current access token of a client
-	// (client credentials, RFC 6749 section 4.4), which Weft fetches when it is needed, and again before it expires.
-	// Such a variable is secret. A request with `value` and without `kind` does not change it into a value: the
+	// Kind The kind of the variable. If absent or null, it is `value`, but a variable of the kind `oauth2` is not changed: the
 	// response is 409 `variable_is_token`.
 	//
 	//
 	// Examples: value
-	Kind *EnvironmentVariableKind `json:"kind,omitempty"`
+	Kind *string `json:"kind,omitempty"`
 
 	// Scope The scopes to ask for, separated by spaces. Only for the kind `oauth2`. If absent, none are sent.
 	//
@@ -5506,7 +5509,7 @@ type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
 	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`,
 	// `EXPRESSION_INVALID`, `INPUT_SHADOWED`, `INPUT_UNREADABLE`, `LENGTH_IS_FIELD`, `RESPOND_IN_LOOP`,
-	// `SOURCE_MAY_NOT_RUN`, `VARIABLE_NOT_FOUND` or `WORKFLOW_NOT_FOUND`. [Errors](/docs/errors) documents each code. More may be added.
+	// `SOURCE_MAY_NOT_RUN`, `VARIABLE_NOT_FOUND`, `WORKFLOW_NOT_FOUND` or `SCHEDULE_INPUT_INVALID`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED

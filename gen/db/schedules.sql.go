@@ -327,6 +327,43 @@ func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListPar
 	return items, nil
 }
 
+const ScheduleListInputs = `-- name: ScheduleListInputs :many
+SELECT id, name, sealed_input FROM schedules
+WHERE workspace_id = $1 AND workflow_id = $2 AND status = 'ACTIVE' ORDER BY id
+`
+
+type ScheduleListInputsParams struct {
+	WorkspaceID uuid.UUID
+	WorkflowID  uuid.UUID
+}
+
+type ScheduleListInputsRow struct {
+	ID          uuid.UUID
+	Name        string
+	SealedInput []byte
+}
+
+// The inputs of the schedules of a workflow that may start runs.
+func (q *Queries) ScheduleListInputs(ctx context.Context, db DBTX, arg ScheduleListInputsParams) ([]ScheduleListInputsRow, error) {
+	rows, err := db.Query(ctx, ScheduleListInputs, arg.WorkspaceID, arg.WorkflowID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ScheduleListInputsRow{}
+	for rows.Next() {
+		var i ScheduleListInputsRow
+		if err := rows.Scan(&i.ID, &i.Name, &i.SealedInput); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ScheduleListUnstarted = `-- name: ScheduleListUnstarted :many
 SELECT workspace_id, id, cron, time_zone, revision, next_at, waiting, now()::timestamptz AS now FROM schedules
 WHERE status = 'ACTIVE' AND next_at <= now() OR waiting <> '{}'

@@ -79,7 +79,7 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 		if replaced, err = s.get(ctx, tx, p.WorkspaceID, p.WorkflowID, nil); err != nil {
 			return err
 		}
-		warnings, err := s.withAbsent(ctx, tx, p.WorkspaceID, saved)
+		warnings, err := s.versionWarnings(ctx, tx, v, saved)
 		replaced.Warnings = &warnings
 		return err
 	})
@@ -249,7 +249,7 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 	}
 	updated := updatedComponent(d.Components[at], v.number)
 	if !p.Restricted { // such a key must not learn what exists
-		if saved.warnings, err = s.withAbsent(ctx, tx, p.WorkspaceID, saved); err != nil {
+		if saved.warnings, err = s.versionWarnings(ctx, tx, v, saved); err != nil {
 			return api.UpdatedWorkflowComponent{}, err
 		}
 	}

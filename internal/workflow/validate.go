@@ -74,10 +74,35 @@ func (s *Service) withAbsent(ctx context.Context, conn postgres.DB, workspaceID 
 	return append(saved.warnings, absent...), err
 }
 
+// versionWarnings returns the warnings about a new version of a workflow.
+func (s *Service) versionWarnings(ctx context.Context, conn postgres.DB, v version, saved stored) ([]api.WorkflowWarning, error) {
+	warnings, err := s.withAbsent(ctx, conn, v.workspaceID, saved)
+	if err != nil || s.Unfit == nil {
+		return warnings, err
+	}
+	var d definition
+	if err := json.Unmarshal(saved.shown, &d); err != nil {
+		return nil, fmt.Errorf("decode a definition: %w", err)
+	}
+	_, input, err := compile(d, s.modules)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.Unfit(ctx, conn, v.workspaceID, v.workflowID, func(given json.RawMessage) error { return input.Check(ctx, "/input", given) })
+	for _, name := range names {
+		warnings = append(warnings, api.WorkflowWarning{
+			Code: warnSchedule, Pointer: "/inputSchema",
+			Message: fmt.Sprintf("the input of the schedule %q does not fit this version, so its times are skipped until you change it", name),
+		})
+	}
+	return warnings, err
+}
+
 // Codes of warnings about what a workflow needs and the workspace lacks. They never change.
 const (
 	warnVariable = "VARIABLE_NOT_FOUND"
 	warnWorkflow = "WORKFLOW_NOT_FOUND"
+	warnSchedule = "SCHEDULE_INPUT_INVALID"
 )
 
 // absent returns warnings about variables and workflows that components name and that do not exist.

@@ -30,6 +30,9 @@ import (
 
 // Service saves, reads and loads workflows.
 type Service struct {
+	// Unfit returns the names of the schedules of a workflow whose input check refuses. Nil: no schedule counts.
+	Unfit func(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, check func(json.RawMessage) error) ([]string, error)
+
 	db      postgres.DB
 	modules *component.Registry
 	keyring *seal.Keyring

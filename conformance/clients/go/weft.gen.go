@@ -3094,7 +3094,7 @@ type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
 	// `NAME_NOT_BROUGHT`, `REFERENCE_IS_TEXT`, `PLACEHOLDER_NOT_FILLED` (no longer reported), `OUTPUT_NOT_DECLARED`,
 	// `EXPRESSION_INVALID`, `INPUT_SHADOWED`, `INPUT_UNREADABLE`, `LENGTH_IS_FIELD`, `RESPOND_IN_LOOP`,
-	// `SOURCE_MAY_NOT_RUN`, `VARIABLE_NOT_FOUND` or `WORKFLOW_NOT_FOUND`. [Errors](/docs/errors) documents each code. More may be added.
+	// `SOURCE_MAY_NOT_RUN`, `VARIABLE_NOT_FOUND`, `WORKFLOW_NOT_FOUND` or `SCHEDULE_INPUT_INVALID`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED

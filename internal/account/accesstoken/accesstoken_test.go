@@ -294,3 +294,38 @@ func TestATokenAddressInsideTheNetworkIsNotCalled(t *testing.T) {
 		t.Errorf("%v", why)
 	}
 }
+
+// The process that fetches counts as lost when its lease ends. What it brings later is not stored.
+func TestAFetchWhoseProcessDiedIsTakenOver(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	b := newBench(t, func(w http.ResponseWriter, r *http.Request) {
+		n := g.fetches.Add(1)
+		g.began <- struct{}{}
+		if n == 1 {
+			<-g.open
+		}
+		fmt.Fprintf(w, `{"access_token":"token-%d","expires_in":3600}`, n)
+	})
+	b.set(t, environment.Client{ID: "weft", Secret: "s"})
+	lost := make(chan string)
+	go func() {
+		token, err := b.source().Get(context.WithoutCancel(t.Context()), b.workspace, "T")
+		lost <- fmt.Sprint(token.Value, err)
+	}()
+	<-g.began
+	var lease float64
+	if err := b.pool.QueryRow(t.Context(), "SELECT extract(epoch FROM fetching_until - now())::float8 FROM environment_variables").Scan(&lease); err != nil || lease <= 10 || lease > 15 {
+		t.Errorf("the lease ends in %v s, %v", lease, err)
+	}
+	b.exec(t, "UPDATE environment_variables SET fetching_until = now()")
+	for range 2 {
+		if token, err := b.source().Get(t.Context(), b.workspace, "T"); err != nil || token.Value != "token-2" || g.fetches.Load() != 2 {
+			t.Errorf("%+v, %v after %d fetches", token, err, g.fetches.Load())
+		}
+	}
+	close(g.open)
+	if got := <-lost; got != "token-2<nil>" {
+		t.Errorf("the process that was slow has %s", got)
+	}
+}

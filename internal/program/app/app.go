@@ -249,6 +249,7 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Draining: a.draining, Quarantined: a.held,
 	})
 	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Vault: a.vault, Log: a.log})
+	a.workflows.Unfit = a.schedules.Unfit
 	a.changes = changes.NewService(changes.Deps{API: a.pools.api, Hub: a.hub, Log: a.log})
 	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
 	if a.workers == nil {

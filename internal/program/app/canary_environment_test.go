@@ -1,7 +1,9 @@
 package app
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -24,6 +26,7 @@ func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 		"id": "call", "module": "API_CALL", "input": map[string]any{"headers": map[string]string{}},
 		"config": map[string]any{"apiUrl": upstream + "/{{env.CANARY}}?key={{env.CANARY}}", "method": "GET"},
 	}
+	n.callWithToken(t, upstream)
 	wrong := map[string]any{"id": "wrong", "module": "DELAY", "config": map[string]any{"durationMs": "{{env.CANARY}}"}}
 	says := map[string]any{"id": "says", "module": "FAIL", "config": map[string]any{"message": "so: {{env.CANARY}}"}}
 	fails := map[string]any{"id": "fails", "module": "FAIL", "config": map[string]any{"code": "{{env.CODE}}"}}
@@ -97,4 +100,35 @@ func (n *tenant) seenRun(t *testing.T, run api.TriggerResult) (executions []stri
 		}
 	}
 	return executions
+}
+
+// callWithToken runs a call with an access token that is the canary, and one whose client secret is the canary
+// and whose token address quotes it in a failure.
+func (n *tenant) callWithToken(t *testing.T, upstream string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/refuses" {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprintf(w, `{"error":"invalid_client","error_description":%q}`, canary)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"access_token":%q,"expires_in":3600}`, canary)
+	}))
+	defer server.Close()
+	for name, path := range map[string]string{"TOKEN": "/token", "REFUSED": "/refuses"} {
+		body := map[string]any{"kind": "oauth2", "tokenUrl": server.URL + path, "clientId": "weft", "clientSecret": canary}
+		set := n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/"+name, body)
+		set.into(t, &struct{}{})
+		expectNone(t, "a token", set.body, []string{canary})
+		run := n.runOf(t, []any{map[string]any{
+			"id": "call", "module": "API_CALL", "input": map[string]any{"headers": map[string]string{"Authorization": "Bearer {{env." + name + "}}"}},
+			"config": map[string]any{"apiUrl": upstream + "/{{env." + name + "}}?key={{env." + name + "}}", "method": "GET"},
+		}}, nil, 15000)
+		want := map[string]string{"TOKEN": "UPSTREAM_ERROR", "REFUSED": "CREDENTIAL_UNAVAILABLE"}[name]
+		if run.Run == nil || !strings.Contains(string(run.Run.Error), want) {
+			t.Errorf("the call with %s did not fail with %s: %+v", name, want, run)
+		}
+		n.seenRun(t, run)
+	}
+	expectNone(t, "the variables", n.sign(t, http.MethodGet, "/v1/sdk/environment-variables", nil).body, []string{canary})
 }

@@ -200,7 +200,7 @@ var places = map[string]place{
 	},
 	"internal/workflow/schedule": {
 		level:   11,
-		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow/orchestrator", "internal/workflow/run", "internal/kit/wait", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/execution/present", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow/orchestrator", "internal/workflow/run", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
 

@@ -23,7 +23,7 @@ const environmentPath = "/v1/sdk/environment-variables"
 type envCommand struct {
 	List  envList  `cmd:"" help:"List the variables. The values of secret variables are never shown."`
 	Get   envGet   `cmd:"" help:"Print the value of a variable. The value of a secret variable is never shown."`
-	Set   envSet   `cmd:"" help:"Set the value of a variable. Creates the variable if it does not exist."`
+	Set   envSet   `cmd:"" help:"Set a variable. Creates it if it does not exist."`
 	Unset envUnset `cmd:"" help:"Remove a variable."`
 }
 
@@ -45,7 +45,7 @@ func (c *envList) Run(s caller) error {
 		return err
 	}
 	return s.printAll(variables, view{
-		columns: "NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
+		columns: "NAME=name VALUE=value KIND=kind SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
 		empty:   "No variables. Set one: weft env set NAME VALUE",
 	})
 }
@@ -89,6 +89,9 @@ func named(all []api.EnvironmentVariable, name string) int {
 // printVariable prints the value of a variable, or its record as JSON.
 func (s *session) printVariable(one api.EnvironmentVariable) error {
 	return s.printAs(one, func(out io.Writer) error {
+		if one.Kind == "oauth2" {
+			return coded{fmt.Errorf("%[1]s is an access token, which Weft fetches when a call needs it; neither the token nor the client secret can be read. To see its client: weft env get %[1]s -o json", one.Name), exitRejected}
+		}
 		if one.Value == nil {
 			return coded{fmt.Errorf("%[1]s is secret, and secret values can't be read. To replace the value: weft env set %[1]s --secret", one.Name), exitRejected}
 		}
@@ -122,8 +125,7 @@ func (c *envSet) client(s *session, request *api.SetEnvironmentVariableRequest) 
 	if c.Value != nil {
 		return usage("--oauth2 takes no value: Weft fetches the token")
 	}
-	kind := api.EnvironmentVariableKind("oauth2")
-	request.Kind, request.TokenURL, request.ClientID = &kind, c.TokenURL, c.ClientID
+	request.Kind, request.TokenURL, request.ClientID = new("oauth2"), c.TokenURL, c.ClientID
 	request.Scope, request.Audience, request.ClientAuth = c.Scope, c.Audience, c.ClientAuth
 	var secret string
 	switch c.ClientSecretFile {

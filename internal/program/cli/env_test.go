@@ -3,13 +3,15 @@ package cli_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
 func variable(name, value string, secret bool) string {
-	return fmt.Sprintf(`{"name":%q,"value":%s,"secret":%v,"description":"of\u001b[2J X","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`, name, value, secret)
+	return fmt.Sprintf(`{"name":%q,"kind":"value","value":%s,"secret":%v,"description":"of\u001b[2J X","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`, name, value, secret)
 }
 
 func TestVariablesAreSetFromArgumentsAndFromStandardInput(t *testing.T) {
@@ -60,10 +62,57 @@ func TestVariablesAreListedByName(t *testing.T) {
 			variable("TOKEN", "null", true), variable("ADDRESS", `"a\n`+strings.Repeat("b", 100)+`"`, false))
 	})
 	got := run(t, s.environ(), "", "env", "list")
-	want := "NAME     VALUE" + strings.Repeat(" ", 99) + "SECRET  UPDATED              DESCRIPTION\n" +
-		"ADDRESS  a\uFFFD" + strings.Repeat("b", 100) + "  no      2026-11-21 10:15:30  of\uFFFD[2J X\n" +
-		"TOKEN" + strings.Repeat(" ", 108) + "yes     2026-11-21 10:15:30  of\uFFFD[2J X\n"
+	want := "NAME     VALUE" + strings.Repeat(" ", 99) + "KIND   SECRET  UPDATED              DESCRIPTION\n" +
+		"ADDRESS  a\uFFFD" + strings.Repeat("b", 100) + "  value  no      2026-11-21 10:15:30  of\uFFFD[2J X\n" +
+		"TOKEN" + strings.Repeat(" ", 108) + "value  yes     2026-11-21 10:15:30  of\uFFFD[2J X\n"
 	if got.code != 0 || got.stdout != want {
 		t.Errorf("code %d\n%s\nwant\n%s%s", got.code, got.stdout, want, got.stderr)
 	}
+}
+
+const token = `{"name":"SHOP","kind":"oauth2","value":null,"secret":true,"tokenUrl":"https://auth.example/token","clientId":"weft","clientAuth":"header","scope":null,"audience":null,` +
+	`"description":"","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
+
+func TestAVariableThatIsATokenIsSetFromFlags(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, token) })
+	set := func(stdin string, args ...string) result {
+		return run(t, s.environ(), stdin, append([]string{"env", "set", "SHOP"}, args...)...)
+	}
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("hush\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := []string{"--oauth2", "--token-url", "https://auth.example/token", "--client-id", "weft"}
+	set("", append(client, "--client-secret-file", file, "--scope", "a b", "--audience", "x", "--client-auth", "body")...).check(t, 0, "https://auth.example/token", "SHOP is set, secret.")
+	set("hush\n", append(client, "--client-secret-file", "-")...).check(t, 0, "weft", "SHOP is set")
+	set("", append(client, "--description", "of X")...).check(t, 0, "oauth2", "SHOP is set")
+	const put = "PUT /v1/sdk/environment-variables/SHOP "
+	want := []string{
+		put + `{"audience":"x","clientAuth":"body","clientId":"weft","clientSecret":"hush","kind":"oauth2","scope":"a b","tokenUrl":"https://auth.example/token"}`,
+		put + `{"clientId":"weft","clientSecret":"hush","kind":"oauth2","tokenUrl":"https://auth.example/token"}`,
+		put + `{"clientId":"weft","description":"of X","kind":"oauth2","tokenUrl":"https://auth.example/token"}`,
+	}
+	if !slices.Equal(s.seen(), want) {
+		t.Errorf("requests %q", s.seen())
+	}
+	set("", append(client, "hush")...).check(t, 2, "", "--oauth2 takes no value")
+	set("", append(client, "--client-secret-file", "-")...).check(t, 2, "", "the client secret is missing")
+	set("", append(client, "--client-secret-file", file+"x")...).check(t, 1, "", "no such file")
+	set("\xff", append(client, "--client-secret-file", "-")...).check(t, 2, "", "not valid UTF-8")
+	set("", "x", "--client-id", "weft").check(t, 2, "", "need --oauth2")
+	if len(s.seen()) != len(want) {
+		t.Errorf("rejected requests were sent: %q", s.seen()[len(want):])
+	}
+}
+
+func TestGetOfATokenSaysThatItCannotBeReadAndShowsItsClientAsJSON(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, token)
+	})
+	got := run(t, s.environ(), "", "env", "get", "SHOP")
+	got.check(t, 6, "", "SHOP is an access token, which Weft fetches when a call needs it")
+	if strings.Contains(got.stderr, "--secret") {
+		t.Errorf("it says how to set a value: %s", got.stderr)
+	}
+	run(t, s.environ(), "", "env", "get", "SHOP", "-o", "json").check(t, 0, `"tokenUrl": "https://auth.example/token"`, "")
 }

@@ -239,7 +239,7 @@ func TestVariablesOnTheRealService(t *testing.T) {
 	run(t, environ, "", "env", "set", "lower", "x").check(t, 2, "", "weft: ")
 	listed := run(t, environ, "", "env", "list")
 	listed.check(t, 0, "  https://a.example  ", "")
-	listed.check(t, 0, "\nTOKEN                       yes ", "")
+	listed.check(t, 0, "\nTOKEN                       value  yes ", "")
 	if strings.Contains(listed.stdout, "a secret value") || strings.Contains(listed.stdout, "DEV_CHAIN_URL") {
 		t.Errorf("unexpected output %s", listed.stdout)
 	}

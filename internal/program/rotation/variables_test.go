@@ -96,8 +96,9 @@ func TestMT07VariablesAreReencrypted(t *testing.T) {
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 1)
 	id, run := newID(t), newID(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO environment_variables (workspace_id, id, name, description, secret, sealed)
-		VALUES ($1, $2, 'A', '', true, $3)`, r.workspace, id, sealed(t, ring(t, old), "value", environment.SealedAt(r.workspace, id))); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO environment_variables (workspace_id, id, name, description, secret, kind, sealed, sealed_token)
+		VALUES ($1, $2, 'A', '', true, 'oauth2', $3, $4)`, r.workspace, id, sealed(t, ring(t, old), "value", environment.SealedAt(r.workspace, id)),
+		sealed(t, ring(t, old), "token", environment.TokenAt(r.workspace, id))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), `INSERT INTO workflow_runs
@@ -107,16 +108,19 @@ func TestMT07VariablesAreReencrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
-	if err != nil || !report.Done() || report.Sealed != 4 {
+	if err != nil || !report.Done() || report.Sealed != 5 {
 		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
-	var variable, taken []byte
-	err = pool.QueryRow(t.Context(), "SELECT v.sealed, r.variables FROM environment_variables v JOIN workflow_runs r USING (workspace_id)").Scan(&variable, &taken)
+	var variable, token, taken []byte
+	err = pool.QueryRow(t.Context(), "SELECT v.sealed, v.sealed_token, r.variables FROM environment_variables v JOIN workflow_runs r USING (workspace_id)").Scan(&variable, &token, &taken)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if plain, err := ring(t, fresh).Open(variable, environment.SealedAt(r.workspace, id)); err != nil || string(plain) != "value" {
 		t.Errorf("the variable is %q (%v)", plain, err)
+	}
+	if plain, err := ring(t, fresh).Open(token, environment.TokenAt(r.workspace, id)); err != nil || string(plain) != "token" {
+		t.Errorf("the access token is %q (%v)", plain, err)
 	}
 	if plain, err := ring(t, fresh).Open(taken, environment.SnapshotAt(r.workspace, run)); err != nil || string(plain) != "value" {
 		t.Errorf("the run's copy is %q (%v)", plain, err)

@@ -15,7 +15,7 @@ import (
 // setParams returns the parameters of Set for a request body. It returns INVALID_INPUT for fields that don't
 // belong to the kind of the variable.
 func setParams(workspaceID uuid.UUID, name string, body *api.SetEnvironmentVariableRequest) (environment.SetParams, error) {
-	p := environment.SetParams{WorkspaceID: workspaceID, Name: name, Kind: string(value(body.Kind)), Value: value(body.Value), Secret: body.Secret, Description: body.Description}
+	p := environment.SetParams{WorkspaceID: workspaceID, Name: name, Kind: value(body.Kind), Value: value(body.Value), Secret: body.Secret, Description: body.Description}
 	of := map[string]*string{
 		"/tokenUrl": body.TokenURL, "/clientId": body.ClientID, "/clientSecret": body.ClientSecret, "/scope": body.Scope, "/audience": body.Audience, "/clientAuth": body.ClientAuth,
 	}

@@ -38,7 +38,9 @@ func (v Variables) marked(texts ...json.RawMessage) (tokens map[string]string) {
 // unmarked returns a JSON text with the names of tokens instead of their marks, which differ in every run.
 func (v Variables) unmarked(text json.RawMessage) json.RawMessage {
 	for name, mark := range v.Tokens {
-		text = bytes.ReplaceAll(text, []byte(mark), []byte("{{env."+name+"}}"))
+		for _, inText := range component.TokenMarks(map[string]string{name: mark}) {
+			text = bytes.ReplaceAll(text, []byte(inText), []byte("{{env."+name+"}}"))
+		}
 	}
 	return text
 }

@@ -122,6 +122,7 @@ func (b *bench) start(t *testing.T) *node {
 		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Vault: n.vault,
 	})
 	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Vault: n.vault, Log: log})
+	n.workflows.Unfit = n.Unfit
 	n.sweeper = orchestrator.NewSweeper(e)
 	n.sweeper.Schedule = n.Enqueue
 	t.Cleanup(func() {

@@ -284,3 +284,56 @@ func TestPreviousOfARunWithoutAResponse(t *testing.T) {
 		t.Error("the output of the trigger differs")
 	}
 }
+
+func TestSaveWarnsOfSchedulesWhoseInputDoesNotFit(t *testing.T) {
+	t.Parallel()
+	n := newBench(t, 0).start(t)
+	id := n.saveWith(t, uuid.Nil, `{"type":"object"}`)
+	n.schedule(t, id, schedule.Draft{Name: "acme", Input: json.RawMessage(`{"customer":"acme"}`)})
+	n.schedule(t, id, schedule.Draft{Name: "number", Input: json.RawMessage(`{"customer":7}`)})
+	n.schedule(t, id, schedule.Draft{Name: "paused", Status: "PAUSED"})
+	n.schedule(t, id, schedule.Draft{Name: "none"})
+	const schema = `{"type":"object","required":["customer"],"properties":{"customer":{"type":"string"}}}`
+	saved, err := n.workflows.Replace(n.ctx, workflow.ReplaceParams{WorkspaceID: n.workspace, WorkflowID: id, Draft: workflow.Draft{
+		Name: "sync", Components: json.RawMessage(cursors), SequenceEdges: json.RawMessage(cursorEdges), InputSchema: json.RawMessage(schema),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	for _, w := range *saved.Warnings {
+		if w.Code == "SCHEDULE_INPUT_INVALID" && w.Pointer == "/inputSchema" {
+			warned = append(warned, strings.Split(w.Message, `"`)[1])
+		}
+	}
+	if strings.Join(warned, " ") != "number none" {
+		t.Errorf("warned of %q", warned)
+	}
+}
+
+func TestAScheduleWhoseKeyIsLostIsReadReplacedAndDeleted(t *testing.T) {
+	t.Parallel()
+	n := newBench(t, 0).start(t)
+	id := n.saveWith(t, uuid.Nil, `{"type":"object"}`)
+	key := n.schedule(t, id, schedule.Draft{Input: json.RawMessage(`{"customer":"acme"}`)})
+	if _, err := n.Replace(n.ctx, key, schedule.Draft{Cron: "0 0 1 1 *", Previous: json.RawMessage(`{"scheduledAt":"2026-11-20T08:00:00.000Z","output":{"cursor":"1"}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if shown := n.show(t, key); shown.SealedProblem != nil || string(shown.Previous) == "null" {
+		t.Fatalf("before: %+v", shown)
+	}
+	n.exec(t, "DELETE FROM output_keys")
+	n = n.bench.start(t) // the keys of the process before are in its memory
+	shown := n.show(t, key)
+	if shown.SealedProblem == nil || shown.SealedProblem.Code != fault.Internal || string(shown.Input) != "null" || string(shown.Previous) != "null" {
+		t.Errorf("after: %s, %s, %+v", shown.Input, shown.Previous, shown.SealedProblem)
+	}
+	replaced, err := n.Replace(n.ctx, key, schedule.Draft{Cron: "0 0 2 1 *", Previous: json.RawMessage("null")})
+	if err != nil || replaced.SealedProblem == nil {
+		t.Errorf("replaced without an input: %+v, %v", replaced.SealedProblem, err)
+	}
+	deleted, err := n.Delete(n.ctx, key)
+	if err != nil || deleted.SealedProblem == nil {
+		t.Errorf("deleted: %+v, %v", deleted.SealedProblem, err)
+	}
+}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
@@ -127,22 +129,55 @@ func (s *Service) setPrevious(ctx context.Context, key notify.Key, row *db.Sched
 	return err
 }
 
-// showSealed adds the input and the previous result to a record.
+// showSealed adds the input and the previous result to a record. If one cannot be decrypted, the record says
+// why, so that a lost key does not keep anyone from reading, replacing and deleting the schedule.
 func (s *Service) showSealed(ctx context.Context, key notify.Key, row db.ScheduleGetRow, shown *api.Schedule) error {
-	input, err := s.openInput(ctx, key, row.SealedInput)
-	if err != nil {
-		return err
-	}
-	previous, err := orchestrator.OpenPrevious(ctx, s.Vault, key.WorkspaceID, key.ID, row.SealedPrevious)
-	if err != nil {
-		return err
-	}
 	shown.Input, shown.Previous = jsonNull, jsonNull
+	input, err := s.openInput(ctx, key, row.SealedInput)
+	if shown.SealedProblem = unopened(err); err != nil && shown.SealedProblem == nil {
+		return err
+	}
 	if input.Input != nil && string(input.Input) != noInput {
 		shown.Input = component.Redact(input.Input, input.Hidden)
 	}
-	if previous != nil {
+	previous, err := orchestrator.OpenPrevious(ctx, s.Vault, key.WorkspaceID, key.ID, row.SealedPrevious)
+	if problem := unopened(err); problem != nil {
+		shown.SealedProblem = problem
+		return nil
+	}
+	if err == nil && previous != nil {
 		shown.Previous, err = strictjson.Encode(api.SchedulePrevious{ScheduledAt: previous.ScheduledAt, Output: previous.Output})
 	}
 	return err
+}
+
+// unopened returns why an input or a previous result cannot be shown, like present.Unopened.
+func unopened(err error) *api.OutputProblem {
+	problem := present.Unopened(err)
+	if problem != nil && problem.Code == fault.Internal {
+		problem.Message = "The input or the previous result cannot be decrypted: it is damaged, or its key is lost."
+	}
+	return problem
+}
+
+// Unfit returns the names of the schedules of a workflow whose input check refuses. It leaves out inputs that
+// cannot be decrypted.
+func (s *Service) Unfit(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, check func(json.RawMessage) error) (names []string, err error) {
+	rows, err := db.New().ScheduleListInputs(ctx, conn, db.ScheduleListInputsParams{WorkspaceID: workspaceID, WorkflowID: workflowID})
+	if err != nil {
+		return nil, fmt.Errorf("list the inputs of schedules: %w", err)
+	}
+	for _, row := range rows {
+		opened, err := s.openInput(ctx, notify.Key{WorkspaceID: workspaceID, ID: row.ID}, row.SealedInput)
+		switch {
+		case present.Unopened(err) != nil:
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if opened.Input != nil && fault.CodeOf(check(opened.Input)) == fault.InvalidInput {
+			names = append(names, cmp.Or(row.Name, row.ID.String()))
+		}
+	}
+	return names, nil
 }
