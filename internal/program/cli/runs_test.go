@@ -6,8 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -147,19 +145,6 @@ func TestFailedRunPrintsTheStatusesOfItems(t *testing.T) {
 	s := serve(t, running(runRecord("FAILED", "null", "null", stages...), runEvent(9, "FAILED", `{}`)))
 	run(t, s.environ(), "", "workflows", "watch", runID).check(t, 1, "", "\nsend: COMPLETED for items 0, 1, 2, 4; FAILED for item 3\n"+
 		"inner: COMPLETED for items 1.0, 1.2, 1.4, 1.6, 1.8, 1.10, 1.12, 1.14, 1.16, 1.18, 1.20, 1.22, 1.24, 1.26, 1.28, 1.30, 1.32, 1.34, 1.36, 1.38 and 10 more; CANCELED for items 0.7, 0.8\n")
-}
-
-func TestARunIsStartedWithADeadlineAndACallback(t *testing.T) {
-	s := serve(t, running(""))
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("correct horse\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(t, s.environ(), "", "workflows", "run", workflowID, "--deadline=2h", "--callback-url=https://a.example/", "--callback-secret-file="+file).check(t, 0, "", "")
-	want := "POST /v1/sdk/workflows/" + workflowID + ` {"callbackSecret":"correct horse","callbackUrl":"https://a.example/","deadlineMs":7200000,"input":{}}`
-	if seen := s.seen(); len(seen) == 0 || seen[0] != want {
-		t.Errorf("requests %q", seen)
-	}
 }
 
 func TestWorkflowsAreRunByName(t *testing.T) {
