@@ -57,6 +57,7 @@ func memberTokens(t *probe.Trial) {
 	shownAsToken(t, listedVariable(t, name, func(query string) probe.Answer {
 		return within(t, boss, http.MethodGet, "/environment-variables"+query, nil)
 	}), name)
+	t.Equal("reason", probe.Reason(t.Problem(within(t, boss, http.MethodPut, path, object{"value": "x"}), http.StatusConflict, "CONFLICT")), "variable_is_token")
 	shownAsToken(t, probe.Decode[api.EnvironmentVariable](t, within(t, boss, http.MethodDelete, path, nil)), name)
 }
 

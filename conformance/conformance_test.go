@@ -76,9 +76,10 @@ func allSeen(t *testing.T, spec *probe.Spec) {
 	}
 	for _, operation := range spec.Operations() {
 		for _, status := range operation.Statuses() {
-			// The status 503 requires an unavailable database, and the 403 of a hook an operator who has
-			// suspended the workspace; other tests cover them. The default response belongs to no operation.
-			if status == "403" && operation.ID == "receiveHook" {
+			// The status 503 requires an unavailable database, the 403 of a hook an operator who has suspended
+			// the workspace, and the 409 of a new key a workspace with 100 keys, in which the other cases could
+			// create none; other tests cover them. The default response belongs to no operation.
+			if status == "403" && operation.ID == "receiveHook" || status == "409" && operation.ID == "createApiKey" {
 				continue
 			}
 			if status != "503" && status != "default" && !spec.Seen(operation.ID, status) {
