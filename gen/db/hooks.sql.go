@@ -43,7 +43,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const HookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, callback, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -61,6 +61,7 @@ type HookGetRow struct {
 	Headers       []string
 	Respond       bool
 	DeadlineMs    *int64
+	Callback      []byte
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -85,6 +86,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.Headers,
 		&i.Respond,
 		&i.DeadlineMs,
+		&i.Callback,
 		&i.HasToken,
 		&i.HasPrevious,
 		&i.Refusals,
@@ -100,7 +102,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 }
 
 const HookGetByID = `-- name: HookGetByID :one
-SELECT workspace_id, workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
+SELECT workspace_id, workflow_id, status, verification, headers, respond, deadline_ms, callback, sealed_callback, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
 type HookGetByIDRow struct {
@@ -111,6 +113,8 @@ type HookGetByIDRow struct {
 	Headers        []string
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -129,6 +133,8 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 		&i.Headers,
 		&i.Respond,
 		&i.DeadlineMs,
+		&i.Callback,
+		&i.SealedCallback,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -138,8 +144,8 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 }
 
 const HookInsert = `-- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms, callback, sealed_callback)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 `
 
 type HookInsertParams struct {
@@ -155,6 +161,8 @@ type HookInsertParams struct {
 	SealedPrevious []byte
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
@@ -171,12 +179,14 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 		arg.SealedPrevious,
 		arg.Respond,
 		arg.DeadlineMs,
+		arg.Callback,
+		arg.SealedCallback,
 	)
 	return err
 }
 
 const HookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, callback, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -202,6 +212,7 @@ type HookListRow struct {
 	Headers       []string
 	Respond       bool
 	DeadlineMs    *int64
+	Callback      []byte
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -240,6 +251,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.Headers,
 			&i.Respond,
 			&i.DeadlineMs,
+			&i.Callback,
 			&i.HasToken,
 			&i.HasPrevious,
 			&i.Refusals,
@@ -331,7 +343,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 }
 
 const HookLock = `-- name: HookLock :one
-SELECT workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT workflow_id, status, verification, headers, respond, deadline_ms, callback, sealed_callback, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type HookLockParams struct {
@@ -346,6 +358,8 @@ type HookLockRow struct {
 	Headers        []string
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -362,6 +376,8 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 		&i.Headers,
 		&i.Respond,
 		&i.DeadlineMs,
+		&i.Callback,
+		&i.SealedCallback,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -643,8 +659,8 @@ func (q *Queries) HookTokenReseal(ctx context.Context, db DBTX, arg HookTokenRes
 }
 
 const HookUpdate = `-- name: HookUpdate :exec
-UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, deadline_ms = $6, sealed = $7, sealed_token = $8, sealed_previous = $9, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $10 AND id = $11
+UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, deadline_ms = $6, callback = $7, sealed_callback = $8, sealed = $9, sealed_token = $10, sealed_previous = $11, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $12 AND id = $13
 `
 
 type HookUpdateParams struct {
@@ -654,6 +670,8 @@ type HookUpdateParams struct {
 	Headers        []string
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Sealed         []byte
 	SealedToken    []byte
 	SealedPrevious []byte
@@ -669,6 +687,8 @@ func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams)
 		arg.Headers,
 		arg.Respond,
 		arg.DeadlineMs,
+		arg.Callback,
+		arg.SealedCallback,
 		arg.Sealed,
 		arg.SealedToken,
 		arg.SealedPrevious,
