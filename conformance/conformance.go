@@ -31,7 +31,7 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		executeCases, attemptCases, retryCases, deadlineCases, waitCases, statusCases, streamCases,
-		callbackCases, runCallbackCases, replayCases, callbackRuleCases,
+		callbackCases, runCallbackCases, startedCallbackCases, replayCases, callbackRuleCases,
 		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases, filterCases,
 		catalogueCases, unchangedCases, componentCases,

@@ -24,6 +24,7 @@ var watchful = []string{
 	"answers/200 every operation under handling=strict",
 	"get/200 a completed execution", "get/200 a failed execution", "retry/the record says when the next attempt starts", "retry/the stage says when the next attempt starts",
 	"deadline/200 shown and changed in schedules and hooks",
+	"runs/callback shown and changed in schedules and hooks",
 	"SS01 a stream from EXECUTING to COMPLETED", "SS01 a stream of what is COMPLETED already", "SS01 a stream of what is FAILED",
 	"CB22 a signed callback of COMPLETED", "callback/an unsigned one of FAILED", "callback/traceparent is passed on",
 	"replay/200 delivers what had failed", "replay/200 the record of a delivery that failed", "replay/200 the record of a failed execution",

@@ -24,6 +24,8 @@ var callbackParts = []Part{
 	{"D8.21.deadline", "a run or an execution that has not finished within its deadlineMs is stopped and FAILED with DEADLINE_EXCEEDED, and child runs end with it", ""},
 	{"D8.21.bounds", "deadlineMs is 1,000 ms to 400 days", ""},
 	{"D8.21.shown", "the record of a run shows its callback", ""},
+	{"D8.21.started", "the runs of a schedule or a hook call back as it said when they started", ""},
+	{"D8.21.kept", "the callback of a schedule or a hook is shown without its secrets; absent keeps, null removes", ""},
 	{"D8.21.own", "reruns and child runs have no callback", ""},
 	{"D8.21.replayed", "the callback of a run is replayed and its attempts are listed as those of an execution", ""},
 	{"D8.21.refused", "the callback of a run is refused as that of an execution is", ""},

@@ -3,25 +3,25 @@
 SELECT count(*) AS all_hooks, count(*) FILTER (WHERE workflow_id = @workflow_id) AS of_workflow FROM hooks WHERE workspace_id = @workspace_id;
 
 -- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms)
-VALUES (@workspace_id, @id, @workflow_id, @name, @status, @verification, @sealed, @sealed_token, @headers, @sealed_previous, @respond, sqlc.narg('deadline_ms'));
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms, callback, sealed_callback)
+VALUES (@workspace_id, @id, @workflow_id, @name, @status, @verification, @sealed, @sealed_token, @headers, @sealed_previous, @respond, sqlc.narg('deadline_ms'), @callback, @sealed_callback);
 
 -- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, callback, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: HookGetByID :one
 -- A hook by its id alone, in any workspace, with the current time.
-SELECT workspace_id, workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = @id;
+SELECT workspace_id, workflow_id, status, verification, headers, respond, deadline_ms, callback, sealed_callback, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = @id;
 
 -- name: HookLock :one
 -- Locks a hook until the transaction ends.
-SELECT workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
+SELECT workflow_id, status, verification, headers, respond, deadline_ms, callback, sealed_callback, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
 
 -- name: HookList :many
 -- A page of the hooks, newest first, optionally of one workflow and of the workflows that a key
 -- is restricted to.
-SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, callback, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = @workspace_id AND id < @before
   AND (sqlc.narg('workflow_id')::uuid IS NULL OR workflow_id = sqlc.narg('workflow_id')::uuid)
@@ -30,7 +30,7 @@ ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: HookUpdate :exec
-UPDATE hooks SET name = @name, status = @status, verification = @verification, headers = @headers, respond = @respond, deadline_ms = sqlc.narg('deadline_ms'), sealed = @sealed, sealed_token = @sealed_token, sealed_previous = @sealed_previous, updated_at = GREATEST(updated_at, now())
+UPDATE hooks SET name = @name, status = @status, verification = @verification, headers = @headers, respond = @respond, deadline_ms = sqlc.narg('deadline_ms'), callback = @callback, sealed_callback = @sealed_callback, sealed = @sealed, sealed_token = @sealed_token, sealed_previous = @sealed_previous, updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: HookRecordDelivery :execrows

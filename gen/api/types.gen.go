@@ -1372,6 +1372,32 @@ type CreateAPIKeyRequest struct {
 //
 // Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateHookRequest struct {
+	// CallbackHeaders Headers that are sent with the callbacks, with the rules of the trigger's `callbackHeaders`. Only their names
+	// are shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets another
+	// origin, stored headers must be sent again or removed: 422 otherwise. Null removes them all. `[redacted]` is
+	// rejected as a value.
+	//
+	//
+	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
+	CallbackHeaders RunCallbackHeaders `json:"callbackHeaders,omitempty"`
+
+	// CallbackSecret The key of the callbacks' HMAC-SHA256 signature, with the rules of the trigger's `callbackSecret`. Encrypted at
+	// rest, never shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets
+	// another origin (scheme, host or port), a stored secret must be sent again or removed: 422 otherwise. Null
+	// removes it. `[redacted]` is rejected.
+	//
+	//
+	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
+	CallbackSecret RunCallbackSecret `json:"callbackSecret,omitempty"`
+
+	// CallbackURL The URL to which the record of each finished run is posted, with the rules of the trigger's `callbackUrl`. It
+	// applies to runs that start later. If absent, a new schedule or hook has none, and one that is replaced keeps its
+	// own. Null removes it, together with the secret and the headers.
+	//
+	//
+	// Examples: https://hooks.example.org/weft
+	CallbackURL RunCallbackURL `json:"callbackUrl,omitempty"`
+
 	// DeadlineMs The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
 	// finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
 	// keeps its own. Null removes it.
@@ -1440,6 +1466,32 @@ type CreateInvitationRequest struct {
 //
 // Examples: {"cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateScheduleRequest struct {
+	// CallbackHeaders Headers that are sent with the callbacks, with the rules of the trigger's `callbackHeaders`. Only their names
+	// are shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets another
+	// origin, stored headers must be sent again or removed: 422 otherwise. Null removes them all. `[redacted]` is
+	// rejected as a value.
+	//
+	//
+	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
+	CallbackHeaders RunCallbackHeaders `json:"callbackHeaders,omitempty"`
+
+	// CallbackSecret The key of the callbacks' HMAC-SHA256 signature, with the rules of the trigger's `callbackSecret`. Encrypted at
+	// rest, never shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets
+	// another origin (scheme, host or port), a stored secret must be sent again or removed: 422 otherwise. Null
+	// removes it. `[redacted]` is rejected.
+	//
+	//
+	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
+	CallbackSecret RunCallbackSecret `json:"callbackSecret,omitempty"`
+
+	// CallbackURL The URL to which the record of each finished run is posted, with the rules of the trigger's `callbackUrl`. It
+	// applies to runs that start later. If absent, a new schedule or hook has none, and one that is replaced keeps its
+	// own. Null removes it, together with the secret and the headers.
+	//
+	//
+	// Examples: https://hooks.example.org/weft
+	CallbackURL RunCallbackURL `json:"callbackUrl,omitempty"`
+
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
 	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither of the two day fields is
 	// `*`, a day matches if it matches at least one of them.
@@ -2248,6 +2300,10 @@ type GivenWorkflow = uuid.UUID
 
 // Hook A hook of a workflow.
 type Hook struct {
+	// Callback The callback of the runs that are started. How each delivery went is in the record of its run. Absent without a
+	// `callbackUrl`.
+	Callback *RunCallback `json:"callback,omitempty"`
+
 	// CreatedAt When the hook was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
@@ -3381,6 +3437,32 @@ type ReadinessCheckStatus string
 //
 // Examples: {"name":"Pull requests","status":"PAUSED"}
 type ReplaceHookRequest struct {
+	// CallbackHeaders Headers that are sent with the callbacks, with the rules of the trigger's `callbackHeaders`. Only their names
+	// are shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets another
+	// origin, stored headers must be sent again or removed: 422 otherwise. Null removes them all. `[redacted]` is
+	// rejected as a value.
+	//
+	//
+	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
+	CallbackHeaders RunCallbackHeaders `json:"callbackHeaders,omitempty"`
+
+	// CallbackSecret The key of the callbacks' HMAC-SHA256 signature, with the rules of the trigger's `callbackSecret`. Encrypted at
+	// rest, never shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets
+	// another origin (scheme, host or port), a stored secret must be sent again or removed: 422 otherwise. Null
+	// removes it. `[redacted]` is rejected.
+	//
+	//
+	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
+	CallbackSecret RunCallbackSecret `json:"callbackSecret,omitempty"`
+
+	// CallbackURL The URL to which the record of each finished run is posted, with the rules of the trigger's `callbackUrl`. It
+	// applies to runs that start later. If absent, a new schedule or hook has none, and one that is replaced keeps its
+	// own. Null removes it, together with the secret and the headers.
+	//
+	//
+	// Examples: https://hooks.example.org/weft
+	CallbackURL RunCallbackURL `json:"callbackUrl,omitempty"`
+
 	// DeadlineMs The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
 	// finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
 	// keeps its own. Null removes it.
@@ -3429,6 +3511,32 @@ type ReplaceHookRequest struct {
 //
 // Examples: {"cron":"0 9 * * MON-FRI","overlap":"queue","status":"PAUSED","timeZone":"Europe/Berlin"}
 type ReplaceScheduleRequest struct {
+	// CallbackHeaders Headers that are sent with the callbacks, with the rules of the trigger's `callbackHeaders`. Only their names
+	// are shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets another
+	// origin, stored headers must be sent again or removed: 422 otherwise. Null removes them all. `[redacted]` is
+	// rejected as a value.
+	//
+	//
+	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
+	CallbackHeaders RunCallbackHeaders `json:"callbackHeaders,omitempty"`
+
+	// CallbackSecret The key of the callbacks' HMAC-SHA256 signature, with the rules of the trigger's `callbackSecret`. Encrypted at
+	// rest, never shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets
+	// another origin (scheme, host or port), a stored secret must be sent again or removed: 422 otherwise. Null
+	// removes it. `[redacted]` is rejected.
+	//
+	//
+	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
+	CallbackSecret RunCallbackSecret `json:"callbackSecret,omitempty"`
+
+	// CallbackURL The URL to which the record of each finished run is posted, with the rules of the trigger's `callbackUrl`. It
+	// applies to runs that start later. If absent, a new schedule or hook has none, and one that is replaced keeps its
+	// own. Null removes it, together with the secret and the headers.
+	//
+	//
+	// Examples: https://hooks.example.org/weft
+	CallbackURL RunCallbackURL `json:"callbackUrl,omitempty"`
+
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
 	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither of the two day fields is
 	// `*`, a day matches if it matches at least one of them.
@@ -3666,6 +3774,51 @@ type RotateAPIKeyRequest struct {
 	// Examples: 86400
 	OverlapSeconds *int32 `json:"overlapSeconds,omitempty"`
 }
+
+// RunCallback The callback of the runs that are started. How each delivery went is in the record of its run. Absent without a
+// `callbackUrl`.
+type RunCallback struct {
+	// HeaderNames The names of `callbackHeaders`; their values are never shown.
+	//
+	// Examples: ["Authorization","X-Order"]
+	HeaderNames []string `json:"headerNames"`
+
+	// SignatureAlgorithm How the callbacks are signed. Null if they are not signed.
+	SignatureAlgorithm *SignatureAlgorithm `json:"signatureAlgorithm"`
+
+	// Signed Whether a `callbackSecret` was given.
+	//
+	// Examples: true
+	Signed bool `json:"signed"`
+
+	// URL The URL to which the records of the runs are posted.
+	//
+	// Examples: https://hooks.example.org/weft
+	URL string `json:"url"`
+}
+
+// RunCallbackHeaders Headers that are sent with the callbacks, with the rules of the trigger's `callbackHeaders`. Only their names
+// are shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets another
+// origin, stored headers must be sent again or removed: 422 otherwise. Null removes them all. `[redacted]` is
+// rejected as a value.
+//
+// Examples: {"Authorization":"Bearer 7d0f4f0e"}
+type RunCallbackHeaders = json.RawMessage
+
+// RunCallbackSecret The key of the callbacks' HMAC-SHA256 signature, with the rules of the trigger's `callbackSecret`. Encrypted at
+// rest, never shown again. If absent, a schedule or a hook that is replaced keeps its own; if `callbackUrl` gets
+// another origin (scheme, host or port), a stored secret must be sent again or removed: 422 otherwise. Null
+// removes it. `[redacted]` is rejected.
+//
+// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
+type RunCallbackSecret = json.RawMessage
+
+// RunCallbackURL The URL to which the record of each finished run is posted, with the rules of the trigger's `callbackUrl`. It
+// applies to runs that start later. If absent, a new schedule or hook has none, and one that is replaced keeps its
+// own. Null removes it, together with the secret and the headers.
+//
+// Examples: https://hooks.example.org/weft
+type RunCallbackURL = json.RawMessage
 
 // RunDeadline The `deadlineMs` of the runs that are started: how many milliseconds after its acceptance a run must have
 // finished. It replaces that of the workflow. If absent, a new schedule or hook has none, and one that is replaced
@@ -3993,6 +4146,10 @@ type SavedWorkflowStatus string
 
 // Schedule A schedule of a workflow.
 type Schedule struct {
+	// Callback The callback of the runs that are started. How each delivery went is in the record of its run. Absent without a
+	// `callbackUrl`.
+	Callback *RunCallback `json:"callback,omitempty"`
+
 	// CreatedAt When the schedule was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z

@@ -49,7 +49,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const HookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, callback, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -67,6 +67,7 @@ type HookGetRow struct {
 	Headers       []string
 	Respond       bool
 	DeadlineMs    *int64
+	Callback      []byte
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -91,6 +92,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.Headers,
 		&i.Respond,
 		&i.DeadlineMs,
+		&i.Callback,
 		&i.HasToken,
 		&i.HasPrevious,
 		&i.Refusals,
@@ -106,7 +108,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 }
 
 const HookGetByID = `-- name: HookGetByID :one
-SELECT workspace_id, workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
+SELECT workspace_id, workflow_id, status, verification, headers, respond, deadline_ms, callback, sealed_callback, sealed, sealed_previous, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
 type HookGetByIDRow struct {
@@ -117,6 +119,8 @@ type HookGetByIDRow struct {
 	Headers        []string
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -135,6 +139,8 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 		&i.Headers,
 		&i.Respond,
 		&i.DeadlineMs,
+		&i.Callback,
+		&i.SealedCallback,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -144,8 +150,8 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 }
 
 const HookInsert = `-- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms, callback, sealed_callback)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 `
 
 type HookInsertParams struct {
@@ -161,6 +167,8 @@ type HookInsertParams struct {
 	SealedPrevious []byte
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
@@ -177,12 +185,14 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 		arg.SealedPrevious,
 		arg.Respond,
 		arg.DeadlineMs,
+		arg.Callback,
+		arg.SealedCallback,
 	)
 	return err
 }
 
 const HookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, headers, respond, deadline_ms, callback, (sealed_token IS NOT NULL)::boolean AS has_token, (sealed_previous IS NOT NULL)::boolean AS has_previous, 'null'::jsonb AS refusals, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -208,6 +218,7 @@ type HookListRow struct {
 	Headers       []string
 	Respond       bool
 	DeadlineMs    *int64
+	Callback      []byte
 	HasToken      bool
 	HasPrevious   bool
 	Refusals      []byte
@@ -246,6 +257,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.Headers,
 			&i.Respond,
 			&i.DeadlineMs,
+			&i.Callback,
 			&i.HasToken,
 			&i.HasPrevious,
 			&i.Refusals,
@@ -337,7 +349,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 }
 
 const HookLock = `-- name: HookLock :one
-SELECT workflow_id, status, verification, headers, respond, deadline_ms, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT workflow_id, status, verification, headers, respond, deadline_ms, callback, sealed_callback, sealed, sealed_previous, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type HookLockParams struct {
@@ -352,6 +364,8 @@ type HookLockRow struct {
 	Headers        []string
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Sealed         []byte
 	SealedPrevious []byte
 	SealedToken    []byte
@@ -368,6 +382,8 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 		&i.Headers,
 		&i.Respond,
 		&i.DeadlineMs,
+		&i.Callback,
+		&i.SealedCallback,
 		&i.Sealed,
 		&i.SealedPrevious,
 		&i.SealedToken,
@@ -649,8 +665,8 @@ func (q *Queries) HookTokenReseal(ctx context.Context, db DBTX, arg HookTokenRes
 }
 
 const HookUpdate = `-- name: HookUpdate :exec
-UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, deadline_ms = $6, sealed = $7, sealed_token = $8, sealed_previous = $9, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $10 AND id = $11
+UPDATE hooks SET name = $1, status = $2, verification = $3, headers = $4, respond = $5, deadline_ms = $6, callback = $7, sealed_callback = $8, sealed = $9, sealed_token = $10, sealed_previous = $11, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $12 AND id = $13
 `
 
 type HookUpdateParams struct {
@@ -660,6 +676,8 @@ type HookUpdateParams struct {
 	Headers        []string
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Sealed         []byte
 	SealedToken    []byte
 	SealedPrevious []byte
@@ -675,6 +693,8 @@ func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams)
 		arg.Headers,
 		arg.Respond,
 		arg.DeadlineMs,
+		arg.Callback,
+		arg.SealedCallback,
 		arg.Sealed,
 		arg.SealedToken,
 		arg.SealedPrevious,

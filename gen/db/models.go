@@ -276,6 +276,8 @@ type Hook struct {
 	Refusals       []byte
 	Respond        bool
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 }
 
 type HookDelivery struct {
@@ -501,6 +503,8 @@ type Schedule struct {
 	SealedPrevious []byte
 	PreviousAt     *time.Time
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 }
 
 type Session struct {

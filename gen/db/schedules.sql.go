@@ -91,7 +91,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, arg ScheduleDelet
 
 const ScheduleGet = `-- name: ScheduleGet :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, sealed_input, sealed_previous, deadline_ms
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, sealed_input, sealed_previous, deadline_ms, callback
 FROM schedules WHERE workspace_id = $1 AND id = $2
 `
 
@@ -121,6 +121,7 @@ type ScheduleGetRow struct {
 	SealedInput    []byte
 	SealedPrevious []byte
 	DeadlineMs     *int64
+	Callback       []byte
 }
 
 func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParams) (ScheduleGetRow, error) {
@@ -147,12 +148,13 @@ func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParam
 		&i.SealedInput,
 		&i.SealedPrevious,
 		&i.DeadlineMs,
+		&i.Callback,
 	)
 	return i, err
 }
 
 const ScheduleGetForRun = `-- name: ScheduleGetForRun :one
-SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, s.sealed_input, s.sealed_previous, s.deadline_ms, now()::timestamptz AS now,
+SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, s.sealed_input, s.sealed_previous, s.deadline_ms, s.callback, s.sealed_callback, now()::timestamptz AS now,
        EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
 FROM schedules s WHERE s.workspace_id = $1 AND s.id = $2
 `
@@ -174,6 +176,8 @@ type ScheduleGetForRunRow struct {
 	SealedInput    []byte
 	SealedPrevious []byte
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Now            time.Time
 	Running        bool
 }
@@ -194,6 +198,8 @@ func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGe
 		&i.SealedInput,
 		&i.SealedPrevious,
 		&i.DeadlineMs,
+		&i.Callback,
+		&i.SealedCallback,
 		&i.Now,
 		&i.Running,
 	)
@@ -201,22 +207,24 @@ func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGe
 }
 
 const ScheduleInsert = `-- name: ScheduleInsert :exec
-INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, sealed_input, deadline_ms)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at, sealed_input, deadline_ms, callback, sealed_callback)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 `
 
 type ScheduleInsertParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	WorkflowID  uuid.UUID
-	Name        string
-	Cron        string
-	TimeZone    string
-	Overlap     string
-	Status      string
-	NextAt      *time.Time
-	SealedInput []byte
-	DeadlineMs  *int64
+	WorkspaceID    uuid.UUID
+	ID             uuid.UUID
+	WorkflowID     uuid.UUID
+	Name           string
+	Cron           string
+	TimeZone       string
+	Overlap        string
+	Status         string
+	NextAt         *time.Time
+	SealedInput    []byte
+	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 }
 
 func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInsertParams) error {
@@ -232,13 +240,15 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 		arg.NextAt,
 		arg.SealedInput,
 		arg.DeadlineMs,
+		arg.Callback,
+		arg.SealedCallback,
 	)
 	return err
 }
 
 const ScheduleList = `-- name: ScheduleList :many
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
-       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, NULL::bytea AS sealed_input, NULL::bytea AS sealed_previous, deadline_ms
+       last_skip_reason, created_at, updated_at, now()::timestamptz AS now, NULL::bytea AS sealed_input, NULL::bytea AS sealed_previous, deadline_ms, callback
 FROM schedules
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -276,6 +286,7 @@ type ScheduleListRow struct {
 	SealedInput    []byte
 	SealedPrevious []byte
 	DeadlineMs     *int64
+	Callback       []byte
 }
 
 // A page of the schedules, newest first, optionally of one workflow and of the workflows that a
@@ -316,6 +327,7 @@ func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListPar
 			&i.SealedInput,
 			&i.SealedPrevious,
 			&i.DeadlineMs,
+			&i.Callback,
 		); err != nil {
 			return nil, err
 		}
@@ -412,7 +424,7 @@ func (q *Queries) ScheduleListUnstarted(ctx context.Context, db DBTX) ([]Schedul
 }
 
 const ScheduleLock = `-- name: ScheduleLock :one
-SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, sealed_input, sealed_previous, previous_at, deadline_ms, now()::timestamptz AS now
+SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, sealed_input, sealed_previous, previous_at, deadline_ms, callback, sealed_callback, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
@@ -436,6 +448,8 @@ type ScheduleLockRow struct {
 	SealedPrevious []byte
 	PreviousAt     *time.Time
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	Now            time.Time
 }
 
@@ -458,6 +472,8 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, arg ScheduleLockPar
 		&i.SealedPrevious,
 		&i.PreviousAt,
 		&i.DeadlineMs,
+		&i.Callback,
+		&i.SealedCallback,
 		&i.Now,
 	)
 	return i, err
@@ -491,8 +507,9 @@ const ScheduleUpdate = `-- name: ScheduleUpdate :exec
 UPDATE schedules SET
     name = $1, cron = $2, time_zone = $3, overlap = $4, status = $5, next_at = $6,
     waiting = $7::timestamptz[], sealed_input = $8, sealed_previous = $9, deadline_ms = $10,
-    previous_at = $11::timestamptz, revision = revision + 1, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $12 AND id = $13
+    callback = $11, sealed_callback = $12,
+    previous_at = $13::timestamptz, revision = revision + 1, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $14 AND id = $15
 `
 
 type ScheduleUpdateParams struct {
@@ -506,6 +523,8 @@ type ScheduleUpdateParams struct {
 	SealedInput    []byte
 	SealedPrevious []byte
 	DeadlineMs     *int64
+	Callback       []byte
+	SealedCallback []byte
 	PreviousAt     *time.Time
 	WorkspaceID    uuid.UUID
 	ID             uuid.UUID
@@ -523,6 +542,8 @@ func (q *Queries) ScheduleUpdate(ctx context.Context, db DBTX, arg ScheduleUpdat
 		arg.SealedInput,
 		arg.SealedPrevious,
 		arg.DeadlineMs,
+		arg.Callback,
+		arg.SealedCallback,
 		arg.PreviousAt,
 		arg.WorkspaceID,
 		arg.ID,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
@@ -38,6 +40,16 @@ func (p Params) Stored(keyring *seal.Keyring, workspaceID, id uuid.UUID) (sealed
 		return nil, nil, fmt.Errorf("seal callback: %w", err)
 	}
 	return sealed, slices.Sorted(maps.Keys(p.Headers)), nil
+}
+
+// SameOrigin reports whether two URLs have the same scheme, host and port.
+func SameOrigin(a, b string) bool {
+	first, err := url.Parse(a)
+	if err != nil {
+		return false
+	}
+	second, err := url.Parse(b)
+	return err == nil && egress.Origin(first) == egress.Origin(second)
 }
 
 // Seal encrypts the secrets of one execution's callback. It returns nil if s is empty.

@@ -104,13 +104,13 @@ func marked(ctx context.Context, request *http.Request) *http.Request {
 // redirect back to the first origin is treated the same, because the other origin chose its
 // target.
 func atOrigin(request *http.Request, via []*http.Request) error {
-	first := origin(via[0].URL)
-	if origin(request.URL) == first && !slices.ContainsFunc(via, func(r *http.Request) bool { return origin(r.URL) != first }) {
+	first := Origin(via[0].URL)
+	if Origin(request.URL) == first && !slices.ContainsFunc(via, func(r *http.Request) bool { return Origin(r.URL) != first }) {
 		return nil
 	}
 	if request.Body != nil && request.Body != http.NoBody {
 		request.Body.Close()
-		return &ForeignError{origin(request.URL)}
+		return &ForeignError{Origin(request.URL)}
 	}
 	for name := range request.Header {
 		switch name {
@@ -122,8 +122,8 @@ func atOrigin(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// origin returns the scheme, the host and the port of a URL, without a default port.
-func origin(u *url.URL) string {
+// Origin returns the scheme, the host and the port of a URL, without a default port.
+func Origin(u *url.URL) string {
 	host := strings.ToLower(u.Hostname())
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"

@@ -243,7 +243,7 @@ func TestOriginsAreComparedInNormalForm(t *testing.T) {
 	} {
 		one, _ := url.Parse(c.one)
 		two, _ := url.Parse(c.two)
-		if same := origin(one) == origin(two); same != c.same {
+		if same := Origin(one) == Origin(two); same != c.same {
 			t.Errorf("%s and %s: %v", c.one, c.two, same)
 		}
 	}

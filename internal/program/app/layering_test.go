@@ -195,7 +195,7 @@ var places = map[string]place{
 	"internal/workflow/changes":   {level: 10, inside: []string{"gen/", "internal/kit/cursor", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/notify", "internal/platform/postgres"}, outside: []string{ids}, why: "which runs and executions change; IDs and states only"},
 	"internal/workflow/hook": {
 		level:   11,
-		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/secret/vault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "github.com/tidwall/gjson"}, why: "runs started by webhooks of other services",
 	},
 	"internal/workflow/schedule": {

@@ -46,12 +46,13 @@ func (c *hooksList) Run(s caller) error {
 type hooksCreate struct {
 	target
 	verified
-	Workflow       string   `arg:"" help:"Name or ID of the workflow."`
-	Name           string   `placeholder:"TEXT" help:"Display name."`
-	ShowHeader     []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret, such as X-Gitlab-Token. Repeatable."`
-	Respond        bool     `help:"Answer deliveries with the output of RESPOND, within 15 seconds."`
-	Paused         bool     `help:"Reject deliveries until the hook is resumed."`
-	IdempotencyKey string   `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+	Workflow   string   `arg:"" help:"Name or ID of the workflow."`
+	Name       string   `placeholder:"TEXT" help:"Display name."`
+	ShowHeader []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret, such as X-Gitlab-Token. Repeatable."`
+	Respond    bool     `help:"Answer deliveries with the output of RESPOND, within 15 seconds."`
+	startedRuns
+	Paused         bool   `help:"Reject deliveries until the hook is resumed."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
 func (c *hooksCreate) Run(s caller) error {
@@ -63,6 +64,9 @@ func (c *hooksCreate) Run(s caller) error {
 		return err
 	}
 	var err error
+	if request.DeadlineMs, request.CallbackURL, request.CallbackSecret, err = c.settings(); err != nil {
+		return err
+	}
 	if request.WorkflowID, err = s.workflow(c.Workflow); err != nil {
 		return err
 	}
@@ -108,7 +112,7 @@ func (s caller) printHook(raw []byte, err error) error {
 			return err
 		}
 		return s.drawNamed(out, addressed, "Name=name", "Workflow=workflow", "Status=status", "Address=address", "Preset=verification.preset", "Scheme=verification.scheme", "Header=verification.header",
-			"Prefix=verification.prefix", "Algorithm=verification.algorithm", "Encoding=verification.encoding", "Delivery header=verification.deliveryHeader", "Delivery field=verification.deliveryField", "Responds=respond",
+			"Prefix=verification.prefix", "Algorithm=verification.algorithm", "Encoding=verification.encoding", "Delivery header=verification.deliveryHeader", "Delivery field=verification.deliveryField", "Responds=respond", "Deadline in ms=deadlineMs", "Callback=callback.url", "Signed=callback.signed",
 			"Last delivery=lastAt", "Last run=lastRunId", "Last rejected=lastRefusedAt", "Reason=lastRefusal", "Rejected=refusalCount", "ID=id")
 	})
 }
@@ -185,6 +189,7 @@ type hooksUpdate struct {
 	ShowHeader []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret. Repeatable; replaces the list."`
 	Respond    *bool    `negatable:"" help:"Answer deliveries with the output of RESPOND, within 15 seconds."`
 	NewSecret  bool     `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
+	startedRuns
 }
 
 func (c *hooksUpdate) Run(s caller) error {
@@ -206,11 +211,14 @@ func (c *hooksUpdate) Run(s caller) error {
 			return err
 		}
 		secret = &text
-	case !verifies && c.Name == "" && request.Headers == nil && c.Respond == nil:
-		return usage("nothing to update: set --name, --show-header, --respond, %s", anyScheme)
+	case !verifies && c.Name == "" && request.Headers == nil && c.Respond == nil && c.startedRuns == (startedRuns{}):
+		return usage("nothing to update: set --name, --show-header, --respond, --deadline, --callback-url, --callback-secret-file, %s", anyScheme)
+	}
+	var err error
+	if request.DeadlineMs, request.CallbackURL, request.CallbackSecret, err = c.settings(); err != nil {
+		return err
 	}
 	if verifies {
-		var err error
 		if request.Verification, err = c.verification(secret); err != nil {
 			return err
 		}

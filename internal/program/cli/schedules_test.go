@@ -1,9 +1,11 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -96,4 +98,35 @@ func TestSchedulesAreUpdated(t *testing.T) {
 	if !slices.Equal(s.asked(), want) {
 		t.Errorf("requests %q", s.asked())
 	}
+}
+
+func TestSchedulesAndHooksHaveADeadlineAndACallbackForTheirRuns(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/sdk/hooks") {
+			fmt.Fprint(w, hookText("ACTIVE"))
+			return
+		}
+		fmt.Fprint(w, scheduleText("ACTIVE", "null"))
+	})
+	secret, empty := filepath.Join(t.TempDir(), "secret"), filepath.Join(t.TempDir(), "empty")
+	if err := errors.Join(os.WriteFile(secret, []byte("correct horse\n"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	given := []string{"--deadline=2h", "--callback-url=https://a.example/?a=1&b=2", "--callback-secret-file=" + secret}
+	removed := []string{"--deadline=null", "--callback-url=null", "--callback-secret-file=" + empty}
+	for _, args := range [][]string{
+		append([]string{"schedules", "create", workflowID}, given...), append([]string{"schedules", "update", scheduleID}, removed...),
+		append([]string{"hooks", "create", workflowID}, given...), append([]string{"hooks", "update", hookID}, removed...),
+	} {
+		run(t, s.environ(), "", args...).check(t, 0, "", "")
+	}
+	const set, unset = `"callbackSecret":"correct horse","callbackUrl":"https://a.example/?a=1&b=2",`, `"callbackSecret":null,"callbackUrl":null,`
+	for i, part := range map[int][]string{0: {set, `"deadlineMs":7200000`}, 2: {unset, `"deadlineMs":null`}, 3: {set, `"deadlineMs":7200000`}, 5: {unset, `"deadlineMs":null`}} {
+		for _, one := range part {
+			if seen := s.asked(); i >= len(seen) || !strings.Contains(seen[i], one) {
+				t.Errorf("request %d has no %s: %q", i, one, seen)
+			}
+		}
+	}
+	run(t, s.environ(), "", "schedules", "update", scheduleID, "--deadline=soon").check(t, 2, "", "--deadline")
 }

@@ -55,6 +55,8 @@ const (
 
 	ScheduleInput    Field = "schedule input"    // of a schedule, for its runs
 	SchedulePrevious Field = "schedule previous" // of a schedule: the result of an earlier run
+	ScheduleCallback Field = "schedule callback" // of a schedule, for its runs
+	HookCallback     Field = "hook callback"     // of a hook, for its runs
 )
 
 // Signal returns the field of a run for the payload of the signal with this name.

@@ -2,12 +2,18 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/web/contract"
+	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
 // ReplayComponentCallback enqueues an additional delivery of a callback and returns the record of
@@ -86,6 +92,47 @@ func checkNoCallback(secret *string, headers map[string]string) error {
 	}
 	if headers != nil {
 		details = append(details, fault.NewDetail("/callbackHeaders", "requires a callbackUrl. Add the URL or omit the headers"))
+	}
+	if len(details) == 0 {
+		return nil
+	}
+	return fault.Malformed(details)
+}
+
+// callbackChange returns what a request changes in the callback of a schedule or a hook. It returns
+// INVALID_INPUT if the URL, the secret or the headers are invalid, or the placeholder of a secret.
+func (s *Server) callbackChange(url, secret, headers json.RawMessage) (change run.CallbackChange, err error) {
+	change.URL.Given, change.Secret.Given, change.Headers.Given = url != nil, secret != nil, headers != nil
+	for _, one := range []struct {
+		text json.RawMessage
+		into any
+	}{{url, &change.URL.Value}, {secret, &change.Secret.Value}, {headers, &change.Headers.Value}} {
+		if one.text != nil && json.Unmarshal(one.text, one.into) != nil {
+			return change, errors.New("decode a callback that the contract allows") // the decoder's error may contain a secret
+		}
+	}
+	faults := contract.Together(checkPlaceholders(change), egress.CheckCallbackHeaders(change.Headers.Value))
+	if change.Secret.Value != nil {
+		faults = contract.Together(faults, callback.CheckSecret(*change.Secret.Value))
+	}
+	if change.URL.Value != nil {
+		faults = contract.Together(faults, s.Guard.CheckCallbackURL(*change.URL.Value))
+	}
+	return change, faults
+}
+
+// checkPlaceholders returns INVALID_INPUT for the placeholder of a secret, which a client could send back
+// from a record.
+func checkPlaceholders(change run.CallbackChange) error {
+	var details []fault.Detail
+	if change.Secret.Value != nil && *change.Secret.Value == component.Redacted {
+		details = append(details, fault.NewDetail("/callbackSecret", "is [redacted]: send the secret, or leave callbackSecret out, which keeps the stored one"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(change.Headers.Value)) {
+		if change.Headers.Value[name] == component.Redacted {
+			pointer := "/callbackHeaders/" + fault.EscapeToken(name)
+			details = append(details, fault.NewDetail(pointer, "is [redacted]: send the value, or leave callbackHeaders out, which keeps the stored ones"))
+		}
 	}
 	if len(details) == 0 {
 		return nil

@@ -17,9 +17,16 @@ import (
 // CreateHook creates a hook.
 func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestObject) (api.CreateHookResponseObject, error) {
 	call, body := callOf(ctx), request.Body
+	callback, err := s.callbackChange(body.CallbackURL, body.CallbackSecret, body.CallbackHeaders)
+	if err != nil {
+		return nil, err
+	}
 	made, replayed, err := s.Hooks.Create(ctx, hook.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
-		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond, DeadlineMs: body.DeadlineMs},
+		Draft: hook.Draft{
+			Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond,
+			DeadlineMs: body.DeadlineMs, Callback: callback,
+		},
 	})
 	return jsonResponse(made).replayed(replayed), err
 }
@@ -44,9 +51,13 @@ func (s *Server) GetHook(ctx context.Context, request api.GetHookRequestObject) 
 // ReplaceHook replaces the name, status and verification of a hook.
 func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequestObject) (api.ReplaceHookResponseObject, error) {
 	body := value(request.Body)
+	callback, err := s.callbackChange(body.CallbackURL, body.CallbackSecret, body.CallbackHeaders)
+	if err != nil {
+		return nil, err
+	}
 	record, err := s.Hooks.Replace(ctx, keyOf(ctx, request.HookID), hook.Draft{
 		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification, Headers: body.Headers, Respond: body.Respond,
-		DeadlineMs: body.DeadlineMs,
+		DeadlineMs: body.DeadlineMs, Callback: callback,
 	})
 	return jsonResponse(record), err
 }

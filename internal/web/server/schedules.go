@@ -12,11 +12,16 @@ import (
 // CreateSchedule creates a schedule.
 func (s *Server) CreateSchedule(ctx context.Context, request api.CreateScheduleRequestObject) (api.CreateScheduleResponseObject, error) {
 	call, body := callOf(ctx), request.Body
+	callback, err := s.callbackChange(body.CallbackURL, body.CallbackSecret, body.CallbackHeaders)
+	if err != nil {
+		return nil, err
+	}
 	made, replayed, err := s.Schedules.Create(ctx, schedule.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
 		Draft: schedule.Draft{
 			Name: value(body.Name), Cron: value(body.Cron), TimeZone: value(body.TimeZone),
 			Overlap: string(value(body.Overlap)), Status: string(value(body.Status)), Input: body.Input, DeadlineMs: body.DeadlineMs,
+			Callback: callback,
 		},
 	})
 	return jsonResponse(made).replayed(replayed), err
@@ -42,9 +47,13 @@ func (s *Server) GetSchedule(ctx context.Context, request api.GetScheduleRequest
 // ReplaceSchedule replaces the settings of a schedule.
 func (s *Server) ReplaceSchedule(ctx context.Context, request api.ReplaceScheduleRequestObject) (api.ReplaceScheduleResponseObject, error) {
 	body := request.Body
+	callback, err := s.callbackChange(body.CallbackURL, body.CallbackSecret, body.CallbackHeaders)
+	if err != nil {
+		return nil, err
+	}
 	record, err := s.Schedules.Replace(ctx, keyOf(ctx, request.ScheduleID), schedule.Draft{
 		Name: value(body.Name), Cron: body.Cron, TimeZone: value(body.TimeZone), Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
-		Input: body.Input, Previous: body.Previous, DeadlineMs: body.DeadlineMs,
+		Input: body.Input, Previous: body.Previous, DeadlineMs: body.DeadlineMs, Callback: callback,
 	})
 	return jsonResponse(record), err
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/throttle"
 	"github.com/weft-automation/weft/internal/secret/seal"
+	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -88,6 +89,10 @@ func TokenAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed_token"}
 }
 
+func callbackPlace(key notify.Key) vault.Place {
+	return vault.Place{WorkspaceID: key.WorkspaceID, Row: key.ID, Field: vault.HookCallback}
+}
+
 // read returns a hook. It returns NOT_FOUND if the ID is unknown or belongs to another workspace.
 func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (api.Hook, error) {
 	row, err := db.New().HookGet(ctx, conn, db.HookGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
@@ -129,8 +134,8 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 }
 
 // apiRecord returns a hook in the form of the API.
-func apiRecord(row db.HookGetRow) (api.Hook, error) {
-	shown := api.Hook{
+func apiRecord(row db.HookGetRow) (shown api.Hook, err error) {
+	shown = api.Hook{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Status: api.TriggerStatus(row.Status), Path: "/v1/hooks/" + row.ID.String(),
 		Headers: row.Headers, Respond: whenTrue(row.Respond), DeadlineMs: row.DeadlineMs,
 		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
@@ -144,7 +149,8 @@ func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	if err := json.Unmarshal(row.Refusals, &shown.Refusals); err != nil {
 		return shown, fmt.Errorf("decode the rejections of a hook: %w", err)
 	}
-	return shown, nil
+	shown.Callback, err = run.StoredCallback{Shown: row.Callback}.Record()
+	return shown, err
 }
 
 // whenTrue returns the form of a field that is absent if it is false.

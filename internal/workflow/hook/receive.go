@@ -161,6 +161,9 @@ func (s *Service) accept(ctx context.Context, key notify.Key, row db.HookGetByID
 			p.WaitFor = &granted
 		}
 	}
+	if p.Callback, err = s.Runs.OpenCallback(ctx, callbackPlace(key), run.StoredCallback{Shown: row.Callback, Sealed: row.SealedCallback}); err != nil {
+		return received, err
+	}
 	received.Triggered, err = s.Runs.Trigger(ctx, p)
 	return received, err
 }

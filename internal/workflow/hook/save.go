@@ -33,6 +33,7 @@ type Draft struct {
 	Headers      *[]string            // nil: none for a new hook, no change for an existing hook
 	Respond      *bool                // nil: false for a new hook, no change for an existing hook
 	DeadlineMs   json.RawMessage      // of the runs; null: that of the workflow; empty: that of the replaced hook
+	Callback     run.CallbackChange
 }
 
 // CreateParams are the parameters of Create.
@@ -121,6 +122,11 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if row.SealedToken, err = s.sealToken(key, requested.VerifyToken, nil); err != nil {
 		return nil, err
 	}
+	callback, err := s.Runs.ChangeCallback(ctx, callbackPlace(key), p.Draft.Callback, run.StoredCallback{})
+	if err != nil {
+		return nil, err
+	}
+	row.Callback, row.SealedCallback = callback.Shown, callback.Sealed
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("insert hook: %w", err)
 	}
@@ -263,6 +269,11 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if err := checkHeaders(row.Headers, current); err != nil {
 		return nil, err
 	}
+	callback, err := s.Runs.ChangeCallback(ctx, callbackPlace(key), d.Callback, run.StoredCallback{Shown: present.Callback, Sealed: present.SealedCallback})
+	if err != nil {
+		return nil, err
+	}
+	row.Callback, row.SealedCallback = callback.Shown, callback.Sealed
 	if err := db.New().HookUpdate(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("update hook: %w", err)
 	}

@@ -125,9 +125,13 @@ func (s *Service) run(ctx context.Context, f stepClaim) error {
 	if err != nil {
 		return err
 	}
+	callback, err := s.Runs.OpenCallback(ctx, callbackPlace(f.key), run.StoredCallback{Shown: f.row.Callback, Sealed: f.row.SealedCallback})
+	if err != nil {
+		return err
+	}
 	_, err = s.Runs.Trigger(ctx, run.TriggerParams{
 		WorkspaceID: f.key.WorkspaceID, WorkflowID: f.row.WorkflowID,
-		By: run.Cause{Trigger: trigger, ID: f.key.ID}, Once: f, Deadline: run.Deadline(f.row.DeadlineMs),
+		By: run.Cause{Trigger: trigger, ID: f.key.ID}, Once: f, Deadline: run.Deadline(f.row.DeadlineMs), Callback: callback,
 		Scheduled: &run.Scheduled{At: *f.start, Input: input.Input, Hidden: input.Hidden, Previous: previous},
 	})
 	if errors.Is(err, errChanged) {

@@ -41,6 +41,7 @@ type Draft struct {
 
 	Input      json.RawMessage // of the runs; null: none; empty: that of the replaced schedule
 	DeadlineMs json.RawMessage // of the runs; null: that of the workflow; empty: that of the replaced schedule
+	Callback   run.CallbackChange
 	Previous   json.RawMessage // see api.SchedulePrevious; null: none; empty: that of the replaced schedule
 }
 
@@ -125,6 +126,11 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if row.SealedInput, err = s.sealInput(ctx, tx, notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, p.WorkflowID, input, nil); err != nil {
 		return err
 	}
+	kept, err := s.Runs.ChangeCallback(ctx, callbackPlace(notify.Key{WorkspaceID: p.WorkspaceID, ID: id}), d.Callback, run.StoredCallback{})
+	if err != nil {
+		return err
+	}
+	row.Callback, row.SealedCallback = kept.Shown, kept.Sealed
 	if err := db.New().ScheduleInsert(ctx, tx, row); err != nil {
 		return fmt.Errorf("insert schedule: %w", err)
 	}
@@ -211,6 +217,11 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if row.SealedInput, err = s.sealInput(ctx, tx, key, present.WorkflowID, d.Input, present.SealedInput); err != nil {
 		return err
 	}
+	kept, err := s.Runs.ChangeCallback(ctx, callbackPlace(key), d.Callback, run.StoredCallback{Shown: present.Callback, Sealed: present.SealedCallback})
+	if err != nil {
+		return err
+	}
+	row.Callback, row.SealedCallback = kept.Shown, kept.Sealed
 	if err := s.setPrevious(ctx, key, &row, present.Now, d.Previous); err != nil {
 		return err
 	}

@@ -69,7 +69,10 @@ func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (a
 	if err != nil {
 		return api.Schedule{}, fmt.Errorf("read schedule: %w", err)
 	}
-	shown := apiRecord(row)
+	shown, err := apiRecord(row)
+	if err != nil {
+		return shown, err
+	}
 	return shown, s.showSealed(ctx, key, row, &shown)
 }
 
@@ -95,14 +98,15 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("schedules", p.Limit, p.Cursor, func(before uuid.UUID, maxRows int32) ([]db.ScheduleListRow, error) {
 		return db.New().ScheduleList(ctx, s.API, db.ScheduleListParams{WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, MaxRows: maxRows})
 	}, func(row db.ScheduleListRow) (uuid.UUID, api.Schedule, error) {
-		return row.ID, apiRecord(db.ScheduleGetRow(row)), nil
+		shown, err := apiRecord(db.ScheduleGetRow(row))
+		return row.ID, shown, err
 	})
 	return page, err
 }
 
 // apiRecord returns a schedule in the form of the API, without its sealed values.
-func apiRecord(row db.ScheduleGetRow) api.Schedule {
-	shown := api.Schedule{
+func apiRecord(row db.ScheduleGetRow) (shown api.Schedule, err error) {
+	shown = api.Schedule{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Cron: row.Cron, TimeZone: row.TimeZone, Overlap: api.Overlap(row.Overlap),
 		Status: api.TriggerStatus(row.Status), DeadlineMs: row.DeadlineMs, NextAt: timestamp.OfPointer(row.NextAt), Waiting: make([]timestamp.Time, len(row.Waiting)),
 		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
@@ -113,7 +117,8 @@ func apiRecord(row db.ScheduleGetRow) api.Schedule {
 		shown.Waiting[i] = timestamp.Of(at)
 	}
 	shown.LastClockChange, shown.NextClockChange = clockChanges(row)
-	return shown
+	shown.Callback, err = run.StoredCallback{Shown: row.Callback}.Record()
+	return shown, err
 }
 
 // recordAudit adds a change of a schedule to the audit log, in the transaction of the change.

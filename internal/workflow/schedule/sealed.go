@@ -69,6 +69,10 @@ func inputPlace(key notify.Key) vault.Place {
 	return vault.Place{WorkspaceID: key.WorkspaceID, Row: key.ID, Field: vault.ScheduleInput}
 }
 
+func callbackPlace(key notify.Key) vault.Place {
+	return vault.Place{WorkspaceID: key.WorkspaceID, Row: key.ID, Field: vault.ScheduleCallback}
+}
+
 // openInput is the inverse of sealInput. The input is nil if an earlier release stored the schedule.
 func (s *Service) openInput(ctx context.Context, key notify.Key, stored []byte) (opened storedInput, err error) {
 	if len(stored) == 0 {
