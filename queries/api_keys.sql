@@ -3,6 +3,11 @@ INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, a
 VALUES (@workspace_id, @id, @label, @key_hash, @key_hint, @public_key, @allowed_workflow_ids, sqlc.narg('created_by'), sqlc.narg('root_id'))
 RETURNING created_at;
 
+-- name: APIKeyCount :one
+-- The keys of a workspace that are accepted, and those of them that no rotation has replaced.
+SELECT count(*) AS accepted, count(*) FILTER (WHERE replaced_by IS NULL) AS active FROM api_keys
+WHERE workspace_id = @workspace_id AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
+
 -- name: APIKeyGetByHash :one
 -- Finds a key, and with it its workspace. This is the only lookup by key across workspaces.
 -- predecessors are the keys that rotations replaced with this one, if it is restricted: an

@@ -91,8 +91,8 @@ LIMIT @max_rows;
 
 -- name: ExecutionListMany :many
 -- The records of executions with the progress of their callbacks, newest first, each looked up by
--- its key. The list ends early, but not before the first execution, when their outputs exceed
--- max_bytes.
+-- its key. The list ends early, but not before the first execution, when all their texts exceed
+-- max_bytes. An execution counts as 1,000 bytes more, for its other fields.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        e.attempt, e.continuing, e.not_before,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
@@ -102,7 +102,9 @@ FROM (
     SELECT page.*, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
-               l.attempt, l.continuing, l.not_before, octet_length(COALESCE(l.output::text, '')) AS size
+               l.attempt, l.continuing, l.not_before, 1000 + octet_length(concat(l.output, l.error)) + CASE WHEN l.has_callback THEN
+                   COALESCE((SELECT octet_length(concat(c.url, c.header_names, c.last_error)) FROM callbacks c WHERE c.workspace_id = l.workspace_id AND c.execution_id = l.id), 0)
+               ELSE 0 END AS size
         FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.* FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
@@ -261,6 +263,31 @@ FROM (SELECT c.workspace_id, c.id
       FOR UPDATE OF c SKIP LOCKED) AS free
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.id;
+
+-- name: ExecutionCancelAlone :many
+-- Requests the cancellation of a workspace's unfinished executions that are not stages of runs. Attempts
+-- in flight stop, and no other starts: those that wait for an attempt are due now, and fail. It
+-- skips rows that are locked.
+WITH free AS (
+    SELECT c.workspace_id, c.id
+    FROM component_executions c
+    WHERE c.workspace_id = @workspace_id AND c.finished_at IS NULL AND c.run_id IS NULL AND NOT c.canceling
+    LIMIT @max_rows
+    FOR UPDATE OF c SKIP LOCKED
+), canceled AS (
+    UPDATE component_executions e SET canceling = true, not_before = LEAST(e.not_before, now()), updated_at = GREATEST(e.updated_at, now())
+    FROM free WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+    RETURNING e.id, e.job_id
+), due AS (
+    UPDATE river.river_job j SET scheduled_at = now() FROM canceled
+    WHERE j.id = canceled.job_id AND j.state IN ('scheduled', 'retryable') AND j.scheduled_at > now()
+)
+SELECT id FROM canceled;
+
+-- name: ExecutionCountAlone :one
+-- The number of executions that ExecutionCancelAlone has still to cancel.
+SELECT count(*) FROM component_executions
+WHERE workspace_id = @workspace_id AND finished_at IS NULL AND run_id IS NULL AND NOT canceling;
 
 -- name: ExecutionIsCanceling :one
 -- Whether the attempt in flight is to be canceled.

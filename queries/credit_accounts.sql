@@ -207,6 +207,9 @@ UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id;
 WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = @workspace_id AND billing_stopped_at IS NOT NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id;
 
+-- name: AccountIsSuspended :one
+SELECT suspended FROM credit_accounts WHERE workspace_id = @workspace_id;
+
 -- name: AccountSetSuspended :execrows
 -- Suspends a workspace, or ends its suspension. It changes 0 rows if nothing changes.
 UPDATE credit_accounts SET suspended = @suspended WHERE workspace_id = @workspace_id AND suspended <> @suspended;

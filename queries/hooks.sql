@@ -1,5 +1,6 @@
 -- name: HookCount :one
-SELECT count(*) FROM hooks WHERE workspace_id = @workspace_id AND workflow_id = @workflow_id;
+-- The hooks of a workspace, and those of one of its workflows.
+SELECT count(*) AS all_hooks, count(*) FILTER (WHERE workflow_id = @workflow_id) AS of_workflow FROM hooks WHERE workspace_id = @workspace_id;
 
 -- name: HookInsert :exec
 INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token, headers, sealed_previous, respond, deadline_ms)

@@ -11,6 +11,11 @@ WHERE workspace_id = @workspace_id AND invited_by = @invited_by AND role = ANY(@
     AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
 RETURNING id, email, role;
 
+-- name: InvitationCount :one
+-- The number of a workspace's open invitations.
+SELECT count(*) FROM invitations
+WHERE workspace_id = @workspace_id AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now();
+
 -- name: InvitationInsert :one
 INSERT INTO invitations (workspace_id, id, email, role, token_hash, mailed_hash, invited_by, expires_at)
 VALUES (@workspace_id, @id, @email, @role, @token_hash, @mailed_hash, @invited_by, now() + @life::interval)

@@ -121,6 +121,13 @@ FROM held
 WHERE r.workspace_id = @workspace_id AND r.id = held.id AND r.id = ANY (ARRAY(SELECT h.id FROM held h)) AND r.finished_at IS NULL
 RETURNING r.id;
 
+-- name: RunListLiveRoots :many
+-- The unfinished runs of a workspace that no run started and that are not being canceled.
+SELECT id FROM workflow_runs
+WHERE workspace_id = @workspace_id AND finished_at IS NULL AND parent_run_id IS NULL AND (cancel_requested_at IS NULL OR cancel_mode <> 'immediate')
+ORDER BY id
+LIMIT @max_rows;
+
 -- name: RunWake :exec
 -- Wakes a run after one of its child runs has finished.
 UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = @workspace_id AND id = @id AND finished_at IS NULL;

@@ -83,7 +83,8 @@ LIMIT @max_rows;
 
 -- name: RunListMany :many
 -- The records of runs, newest first, each looked up by its key. The list ends early, but not
--- before the first run, when their inputs, metadata and outputs exceed max_bytes.
+-- before the first run, when all their texts exceed max_bytes. A run counts as 1,000 bytes more, for
+-- its other fields.
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
        r.cancel_reason, r.usage, r.usage_below, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.effect_root_id, r.has_callback, r.created_at, r.updated_at, r.finished_at
 FROM (
@@ -91,7 +92,9 @@ FROM (
     FROM (
         SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
                l.cancel_reason, l.usage, l.usage_below, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.effect_root_id, l.has_callback, l.created_at, l.updated_at, l.finished_at,
-               octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
+               1000 + octet_length(concat(l.input, l.metadata, l.output, l.error, l.cancel_reason, l.rerun_of)) + CASE WHEN l.has_callback THEN
+                   COALESCE((SELECT octet_length(concat(c.url, c.header_names, c.last_error)) FROM callbacks c WHERE c.workspace_id = l.workspace_id AND c.execution_id = l.id), 0)
+               ELSE 0 END AS size
         FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.* FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
@@ -117,7 +120,7 @@ FROM (
     FROM (
         SELECT l.workspace_id, l.id, l.component_id, l.module, l.name, l.iteration, l.status, l.port, l.output, l.error, l.usage, l.attempt,
                l.execution_id, l.item_count, l.next_item, l.live_items, l.failed_items, l.child_run_id, l.dispatched_at, l.created_at,
-               l.started_at, l.updated_at, l.finished_at, octet_length(COALESCE(l.output::text, '')) AS size
+               l.started_at, l.updated_at, l.finished_at, 1000 + octet_length(concat(l.output, l.error, l.name)) AS size
         FROM run_stages l
         WHERE l.workspace_id = @workspace_id AND l.run_id = @run_id AND l.id > @after
           AND (sqlc.narg('only_id')::uuid IS NULL OR l.id = sqlc.narg('only_id')::uuid)

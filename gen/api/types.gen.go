@@ -3240,7 +3240,8 @@ type Problem struct {
 	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
-	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `variable_is_token`, `key_taken`, `callback_secret_erased`.
+	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `too_many_keys`, `too_many_invitations`,
+	//   `variable_is_token`, `key_taken`, `callback_secret_erased`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.

@@ -12,6 +12,24 @@ import (
 	"github.com/google/uuid"
 )
 
+const APIKeyCount = `-- name: APIKeyCount :one
+SELECT count(*) AS accepted, count(*) FILTER (WHERE replaced_by IS NULL) AS active FROM api_keys
+WHERE workspace_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+`
+
+type APIKeyCountRow struct {
+	Accepted int64
+	Active   int64
+}
+
+// The keys of a workspace that are accepted, and those of them that no rotation has replaced.
+func (q *Queries) APIKeyCount(ctx context.Context, db DBTX, workspaceID uuid.UUID) (APIKeyCountRow, error) {
+	row := db.QueryRow(ctx, APIKeyCount, workspaceID)
+	var i APIKeyCountRow
+	err := row.Scan(&i.Accepted, &i.Active)
+	return i, err
+}
+
 const APIKeyGetByHash = `-- name: APIKeyGetByHash :one
 WITH RECURSIVE rotations AS (
     SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = $1 AND cardinality(f.allowed_workflow_ids) > 0

@@ -75,6 +75,52 @@ func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAudi
 	return items, nil
 }
 
+const ExecutionCancelAlone = `-- name: ExecutionCancelAlone :many
+WITH free AS (
+    SELECT c.workspace_id, c.id
+    FROM component_executions c
+    WHERE c.workspace_id = $1 AND c.finished_at IS NULL AND c.run_id IS NULL AND NOT c.canceling
+    LIMIT $2
+    FOR UPDATE OF c SKIP LOCKED
+), canceled AS (
+    UPDATE component_executions e SET canceling = true, not_before = LEAST(e.not_before, now()), updated_at = GREATEST(e.updated_at, now())
+    FROM free WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+    RETURNING e.id, e.job_id
+), due AS (
+    UPDATE river.river_job j SET scheduled_at = now() FROM canceled
+    WHERE j.id = canceled.job_id AND j.state IN ('scheduled', 'retryable') AND j.scheduled_at > now()
+)
+SELECT id FROM canceled
+`
+
+type ExecutionCancelAloneParams struct {
+	WorkspaceID uuid.UUID
+	MaxRows     int32
+}
+
+// Requests the cancellation of a workspace's unfinished executions that are not stages of runs. Attempts
+// in flight stop, and no other starts: those that wait for an attempt are due now, and fail. It
+// skips rows that are locked.
+func (q *Queries) ExecutionCancelAlone(ctx context.Context, db DBTX, arg ExecutionCancelAloneParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, ExecutionCancelAlone, arg.WorkspaceID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ExecutionCancelMany = `-- name: ExecutionCancelMany :many
 WITH free AS (
     SELECT c.workspace_id, c.id, c.parked, i.error
@@ -208,6 +254,19 @@ func (q *Queries) ExecutionChangedSince(ctx context.Context, db DBTX, arg Execut
 		return nil, err
 	}
 	return items, nil
+}
+
+const ExecutionCountAlone = `-- name: ExecutionCountAlone :one
+SELECT count(*) FROM component_executions
+WHERE workspace_id = $1 AND finished_at IS NULL AND run_id IS NULL AND NOT canceling
+`
+
+// The number of executions that ExecutionCancelAlone has still to cancel.
+func (q *Queries) ExecutionCountAlone(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, ExecutionCountAlone, workspaceID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const ExecutionCountLive = `-- name: ExecutionCountLive :one
@@ -711,7 +770,9 @@ FROM (
     SELECT page.workspace_id, page.id, page.module, page.status, page.output, page.error, page.usage, page.has_callback, page.created_at, page.updated_at, page.attempt, page.continuing, page.not_before, page.size, row_number() OVER newest AS place, sum(page.size) OVER newest AS bytes
     FROM (
         SELECT l.workspace_id, l.id, l.module, l.status, l.output, l.error, l.usage, l.has_callback, l.created_at, l.updated_at,
-               l.attempt, l.continuing, l.not_before, octet_length(COALESCE(l.output::text, '')) AS size
+               l.attempt, l.continuing, l.not_before, 1000 + octet_length(concat(l.output, l.error)) + CASE WHEN l.has_callback THEN
+                   COALESCE((SELECT octet_length(concat(c.url, c.header_names, c.last_error)) FROM callbacks c WHERE c.workspace_id = l.workspace_id AND c.execution_id = l.id), 0)
+               ELSE 0 END AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.workspace_id, x.id, x.module, x.repeat_rule, x.status, x.call, x.attempts, x.attempt, x.attempt_started_at, x.continuing, x.wait_state, x.not_before, x.crashes, x.epoch, x.worker_id, x.job_id, x.parked, x.has_callback, x.traceparent, x.output, x.error, x.reserved, x.usage, x.created_at, x.updated_at, x.finished_at, x.unrunnable_since, x.run_id, x.timeout_ms, x.canceling, x.lost_worker, x.key_root_id, x.key_id, x.outcome_known, x.outcome_known_epoch, x.first_attempt_at, x.deadline, x.cancel_reason FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
@@ -750,8 +811,8 @@ type ExecutionListManyRow struct {
 }
 
 // The records of executions with the progress of their callbacks, newest first, each looked up by
-// its key. The list ends early, but not before the first execution, when their outputs exceed
-// max_bytes.
+// its key. The list ends early, but not before the first execution, when all their texts exceed
+// max_bytes. An execution counts as 1,000 bytes more, for its other fields.
 func (q *Queries) ExecutionListMany(ctx context.Context, db DBTX, arg ExecutionListManyParams) ([]ExecutionListManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionListMany, arg.Ids, arg.WorkspaceID, arg.MaxBytes)
 	if err != nil {

@@ -215,6 +215,17 @@ func (q *Queries) AccountGrant(ctx context.Context, db DBTX, arg AccountGrantPar
 	return err
 }
 
+const AccountIsSuspended = `-- name: AccountIsSuspended :one
+SELECT suspended FROM credit_accounts WHERE workspace_id = $1
+`
+
+func (q *Queries) AccountIsSuspended(ctx context.Context, db DBTX, workspaceID uuid.UUID) (bool, error) {
+	row := db.QueryRow(ctx, AccountIsSuspended, workspaceID)
+	var suspended bool
+	err := row.Scan(&suspended)
+	return suspended, err
+}
+
 const AccountListDue = `-- name: AccountListDue :many
 SELECT a.workspace_id FROM credit_accounts a
 WHERE a.valid_until <= COALESCE($1::timestamptz, now())

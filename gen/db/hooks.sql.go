@@ -13,19 +13,25 @@ import (
 )
 
 const HookCount = `-- name: HookCount :one
-SELECT count(*) FROM hooks WHERE workspace_id = $1 AND workflow_id = $2
+SELECT count(*) AS all_hooks, count(*) FILTER (WHERE workflow_id = $1) AS of_workflow FROM hooks WHERE workspace_id = $2
 `
 
 type HookCountParams struct {
-	WorkspaceID uuid.UUID
 	WorkflowID  uuid.UUID
+	WorkspaceID uuid.UUID
 }
 
-func (q *Queries) HookCount(ctx context.Context, db DBTX, arg HookCountParams) (int64, error) {
-	row := db.QueryRow(ctx, HookCount, arg.WorkspaceID, arg.WorkflowID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type HookCountRow struct {
+	AllHooks   int64
+	OfWorkflow int64
+}
+
+// The hooks of a workspace, and those of one of its workflows.
+func (q *Queries) HookCount(ctx context.Context, db DBTX, arg HookCountParams) (HookCountRow, error) {
+	row := db.QueryRow(ctx, HookCount, arg.WorkflowID, arg.WorkspaceID)
+	var i HookCountRow
+	err := row.Scan(&i.AllHooks, &i.OfWorkflow)
+	return i, err
 }
 
 const HookDelete = `-- name: HookDelete :exec

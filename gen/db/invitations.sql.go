@@ -31,6 +31,19 @@ func (q *Queries) InvitationAccept(ctx context.Context, db DBTX, arg InvitationA
 	return result.RowsAffected(), nil
 }
 
+const InvitationCount = `-- name: InvitationCount :one
+SELECT count(*) FROM invitations
+WHERE workspace_id = $1 AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
+`
+
+// The number of a workspace's open invitations.
+func (q *Queries) InvitationCount(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
+	row := db.QueryRow(ctx, InvitationCount, workspaceID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const InvitationGetByToken = `-- name: InvitationGetByToken :one
 SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name,
     COALESCE(i.mailed_hash = $1, false)::boolean AS mailed

@@ -483,6 +483,39 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 	return items, nil
 }
 
+const RunListLiveRoots = `-- name: RunListLiveRoots :many
+SELECT id FROM workflow_runs
+WHERE workspace_id = $1 AND finished_at IS NULL AND parent_run_id IS NULL AND (cancel_requested_at IS NULL OR cancel_mode <> 'immediate')
+ORDER BY id
+LIMIT $2
+`
+
+type RunListLiveRootsParams struct {
+	WorkspaceID uuid.UUID
+	MaxRows     int32
+}
+
+// The unfinished runs of a workspace that no run started and that are not being canceled.
+func (q *Queries) RunListLiveRoots(ctx context.Context, db DBTX, arg RunListLiveRootsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, RunListLiveRoots, arg.WorkspaceID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const RunListStageExecutions = `-- name: RunListStageExecutions :many
 SELECT s.workspace_id, s.run_id, s.execution_id::uuid AS execution_id, EXISTS (
     SELECT FROM component_executions e

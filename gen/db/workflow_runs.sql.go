@@ -427,7 +427,9 @@ FROM (
     FROM (
         SELECT l.id, l.workflow_id, l.workflow_version, l.status, l.trigger, l.input, l.metadata, l.output, l.error, l.cancel_requested_at,
                l.cancel_reason, l.usage, l.usage_below, l.failed_count, l.pending_count, l.event_seq, l.job_id, l.parent_run_id, l.trigger_id, l.rerun_of, l.effect_root_id, l.has_callback, l.created_at, l.updated_at, l.finished_at,
-               octet_length(l.input::text) + octet_length(COALESCE(l.metadata::text, '')) + octet_length(COALESCE(l.output::text, '')) AS size
+               1000 + octet_length(concat(l.input, l.metadata, l.output, l.error, l.cancel_reason, l.rerun_of)) + CASE WHEN l.has_callback THEN
+                   COALESCE((SELECT octet_length(concat(c.url, c.header_names, c.last_error)) FROM callbacks c WHERE c.workspace_id = l.workspace_id AND c.execution_id = l.id), 0)
+               ELSE 0 END AS size
         FROM (SELECT unnest($1::uuid[]) AS id) AS i
         JOIN LATERAL (SELECT x.workspace_id, x.id, x.workflow_id, x.workflow_version, x.status, x.trigger, x.input, x.metadata, x.output, x.error, x.variables, x.cancel_requested_at, x.cancel_reason, x.cancel_mode, x.committed, x.reserved, x.max_credits, x.usage, x.stage_count, x.failed_count, x.pending_count, x.output_bytes, x.event_seq, x.wake_at, x.deadline, x.job_id, x.parent_run_id, x.parent_stage_id, x.rerun_of, x.traceparent, x.created_at, x.updated_at, x.finished_at, x.below, x.trigger_id, x.root_run_id, x.key_root_id, x.storage_fee, x.uncounted_bytes, x.usage_below, x.effect_root_id, x.resumed_children, x.schedule_id, x.scheduled_at, x.has_callback, x.paces, x.limited FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.id LIMIT 1) AS l ON true
     ) AS page WINDOW newest AS (ORDER BY page.id DESC)
@@ -471,7 +473,8 @@ type RunListManyRow struct {
 }
 
 // The records of runs, newest first, each looked up by its key. The list ends early, but not
-// before the first run, when their inputs, metadata and outputs exceed max_bytes.
+// before the first run, when all their texts exceed max_bytes. A run counts as 1,000 bytes more, for
+// its other fields.
 func (q *Queries) RunListMany(ctx context.Context, db DBTX, arg RunListManyParams) ([]RunListManyRow, error) {
 	rows, err := db.Query(ctx, RunListMany, arg.Ids, arg.WorkspaceID, arg.MaxBytes)
 	if err != nil {
@@ -671,7 +674,7 @@ FROM (
     FROM (
         SELECT l.workspace_id, l.id, l.component_id, l.module, l.name, l.iteration, l.status, l.port, l.output, l.error, l.usage, l.attempt,
                l.execution_id, l.item_count, l.next_item, l.live_items, l.failed_items, l.child_run_id, l.dispatched_at, l.created_at,
-               l.started_at, l.updated_at, l.finished_at, octet_length(COALESCE(l.output::text, '')) AS size
+               l.started_at, l.updated_at, l.finished_at, 1000 + octet_length(concat(l.output, l.error, l.name)) AS size
         FROM run_stages l
         WHERE l.workspace_id = $1 AND l.run_id = $2 AND l.id > $3
           AND ($4::uuid IS NULL OR l.id = $4::uuid)

@@ -305,14 +305,12 @@ func asError(err error) *component.Error {
 	return &component.Error{Code: "INTERNAL_ERROR", Message: "the component failed", Err: err}
 }
 
-// untilCanceled returns a context that, for a stage, is canceled with cause errCanceled when the run is
-// canceled with mode immediate. Call cancel in any case.
+// untilCanceled returns a context that is canceled with cause errCanceled when the run of a stage is
+// canceled with mode immediate, or the operator cancels the execution. Call cancel in any case.
 func (a attempt) untilCanceled(ctx context.Context) (run context.Context, cancel context.CancelCauseFunc) {
 	row := a.row
 	run, cancel = context.WithCancelCause(ctx)
-	if row.RunID != nil {
-		go a.watchCancel(run, a.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancel)
-	}
+	go a.watchCancel(run, a.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancel)
 	return run, cancel
 }
 

@@ -25,8 +25,8 @@ type ListParams struct {
 	Created cursor.Created   // only executions that were created in this period
 }
 
-// maxPageBytes limits the outputs of one page. The first execution of a page is always included.
-const maxPageBytes = 2 << 20
+// maxPageBytes limits the bytes of one page. The first execution of a page is always included.
+const maxPageBytes = 2_000_000
 
 // List returns a page of the workspace's executions, newest first, without the stages of runs. It
 // returns INVALID_INPUT for an invalid cursor, an unknown module, and an empty period.

@@ -103,6 +103,9 @@ func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 		if err = p.checkWorkflows(ctx, tx); err != nil {
 			return err
 		}
+		if err = checkCount(ctx, tx, p.WorkspaceID, false); err != nil {
+			return err
+		}
 		if made, err = insert(ctx, tx, p); err != nil {
 			return err
 		}

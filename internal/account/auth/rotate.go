@@ -46,6 +46,11 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 				Message: "The key is revoked, has expired or was already rotated.",
 			}
 		}
+		if p.Overlap > 0 { // otherwise the number of keys stays the same
+			if err := checkCount(ctx, tx, p.WorkspaceID, true); err != nil {
+				return err
+			}
+		}
 		made, err = insert(ctx, tx, CreateParams{
 			ID: p.ID, WorkspaceID: p.WorkspaceID, Label: old.Label, AllowedWorkflowIDs: old.AllowedWorkflowIds, CreatedBy: p.By, rootID: &old.RootID,
 		})
@@ -66,4 +71,24 @@ func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err er
 		})
 	})
 	return made, err
+}
+
+// maxActive limits the active keys of a workspace. As many more may be in the overlap of a rotation.
+const maxActive = 100
+
+// checkCount returns CONFLICT if a workspace has as many keys as it can have, also before a rotation.
+func checkCount(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, rotates bool) error {
+	if err := queries.LockName(ctx, tx, "API keys "+workspaceID.String()); err != nil {
+		return fmt.Errorf("lock the number of API keys: %w", err)
+	}
+	count, err := queries.APIKeyCount(ctx, tx, workspaceID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("count API keys: %w", err)
+	case rotates && count.Accepted >= 2*maxActive:
+		return &fault.Error{Code: fault.Conflict, Reason: "too_many_keys", Message: fmt.Sprintf("A workspace can have at most %d keys that are accepted, those in the overlap of a rotation included. Revoke one first.", 2*maxActive)}
+	case !rotates && count.Active >= maxActive:
+		return &fault.Error{Code: fault.Conflict, Reason: "too_many_keys", Message: fmt.Sprintf("A workspace can have at most %d active API keys. Revoke one first.", maxActive)}
+	}
+	return nil
 }

@@ -21,13 +21,25 @@ const ReasonSuspended = "workspace_suspended"
 
 var errSuspended = &fault.Error{
 	Code: fault.Forbidden, Reason: ReasonSuspended,
-	Message: "The operator of the service has suspended this workspace. It can't start executions or runs. Accepted work continues, and all data can be read. The audit log has the operator's reason: the action is workspace.suspended.",
+	Message: "The operator of the service has suspended this workspace. It can't start executions or runs, child runs included. Accepted work continues, and all data can be read. The audit log has the operator's reason: the action is workspace.suspended.",
 }
 
 const maxReason = 500
 
+// CheckSuspended returns the FORBIDDEN error for new work if the workspace is suspended.
+func CheckSuspended(ctx context.Context, conn db.DBTX, workspaceID uuid.UUID) error {
+	suspended, err := db.New().AccountIsSuspended(ctx, conn, workspaceID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read whether the workspace is suspended: %w", err)
+	case suspended:
+		return errSuspended
+	}
+	return nil
+}
+
 // Suspend makes the workspace start no more executions and runs, in all processes at once. Accepted
-// executions and runs continue, with their stages and child runs. The reason is recorded in the
+// executions and runs continue with their stages, but start no child runs. The reason is recorded in the
 // audit log, which the workspace can read. Suspend reports whether the workspace was not suspended
 // before, and returns INVALID_INPUT for an invalid reason.
 func Suspend(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, reason string) (changed bool, err error) {

@@ -79,6 +79,9 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 		if err := replace(ctx, tx, actor.WorkspaceID, invitee, has); err != nil {
 			return err
 		}
+		if err := checkOpen(ctx, tx, actor.WorkspaceID); err != nil {
+			return err
+		}
 		row, err := queries.InvitationInsert(ctx, tx, db.InvitationInsertParams{
 			WorkspaceID: actor.WorkspaceID, ID: id, Email: invitee, Role: string(role), TokenHash: hash, MailedHash: mailedHash, InvitedBy: &actor.ID, Life: InvitationLife,
 		})
@@ -95,6 +98,24 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 		made.Mailed = s.mailInvitation(ctx, mailedToken)
 	}
 	return made, err
+}
+
+// maxOpen limits the open invitations of a workspace.
+const maxOpen = 1_000
+
+// checkOpen returns CONFLICT if a workspace has as many open invitations as it can have.
+func checkOpen(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID) error {
+	if err := queries.LockName(ctx, tx, "invitations "+workspaceID.String()); err != nil {
+		return fmt.Errorf("lock the number of invitations: %w", err)
+	}
+	count, err := queries.InvitationCount(ctx, tx, workspaceID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("count invitations: %w", err)
+	case count >= maxOpen:
+		return conflict("too_many_invitations", "A workspace can have at most 1,000 open invitations. Revoke one first.")
+	}
+	return nil
 }
 
 // replace revokes the open invitations to an address. It returns an error if actorRole may not assign

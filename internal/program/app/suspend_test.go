@@ -80,7 +80,7 @@ func (n *tenant) suspendable(t *testing.T) suspendable {
 }
 
 // A suspended workspace can't start executions and runs, however it tries. Accepted runs continue
-// with new stages and child runs, and all data can be read.
+// with new stages, but start no child runs, and all data can be read.
 func TestSuspendedWorkspaceStartsNothingNew(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
@@ -108,8 +108,8 @@ func TestSuspendedWorkspaceStartsNothingNew(t *testing.T) {
 		n.sign(t, http.MethodGet, n.running, nil).into(t, &run)
 		return run.FinishedAt != nil
 	})
-	if run.Status != status.RunCompleted {
-		t.Errorf("the accepted run is %s: %+v", run.Status, run.Error)
+	if run.Status != status.RunFailed || !strings.Contains(string(run.Error), "has suspended this workspace") {
+		t.Errorf("the accepted run is %s: %s; its child run must not start", run.Status, run.Error)
 	}
 
 	for range 2 {

@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -125,12 +126,29 @@ type adminSuspend struct {
 	database
 	Workspace string `arg:"" help:"Name or ID of the workspace."`
 	Reason    string `required:"" placeholder:"TEXT" help:"Reason for the workspace's audit log, which its admins can read."`
+	Cancel    bool   `help:"Also cancel the workspace's unfinished runs and executions."`
 }
 
-// Run suspends the workspace.
+// Run suspends the workspace. The workspace may be suspended already if its work is to be canceled.
 func (c *adminSuspend) Run(s *session, pool *pgxpool.Pool) error {
-	return change(s, pool, c.Workspace, "Workspace %s can start no executions or runs. Accepted work continues. To undo this, run weft admin resume.", "Workspace %s is already suspended; nothing was changed.",
-		func(id uuid.UUID) (bool, error) { return billing.Suspend(s.ctx, pool, id, c.Reason) })
+	done, same := "Workspace %s can start no executions or runs. Accepted work continues. To undo this, run weft admin resume.", "Workspace %s is already suspended; nothing was changed."
+	if c.Cancel {
+		done, same = "Workspace %s can start no executions or runs. To undo this, run weft admin resume.", "Workspace %s is already suspended."
+	}
+	err := change(s, pool, c.Workspace, done, same, func(id uuid.UUID) (bool, error) { return billing.Suspend(s.ctx, pool, id, c.Reason) })
+	if err != nil || !c.Cancel {
+		return err
+	}
+	id, err := findWorkspace(s.ctx, pool, c.Workspace)
+	if err != nil {
+		return err
+	}
+	runs, executions, err := cancelAll(s.ctx, pool, id)
+	if err != nil {
+		return err
+	}
+	s.note("Canceled: %s and %s.", fault.Count(runs, "run"), fault.Count(executions, "execution"))
+	return nil
 }
 
 type adminResume struct {

@@ -74,5 +74,19 @@ func TestAdminSuspendsAndResumesAWorkspace(t *testing.T) {
 	run(t, environ, "", "admin", "resume", "shop").check(t, 0, "", "is not suspended; nothing was changed")
 	run(t, environ, "", "admin", "suspend", "shop", "--reason=spam").check(t, 0, "", "can start no executions or runs")
 	run(t, environ, "", "admin", "suspend", "shop", "--reason=spam").check(t, 0, "", "already suspended; nothing was changed")
+	run(t, environ, "", "admin", "suspend", "shop", "--reason=spam", "--cancel").check(t, 0, "", "Canceled: 0 runs and 0 executions.")
+	conn, err := pgx.Connect(t.Context(), strings.TrimPrefix(environ[0], "DATABASE_URL="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `INSERT INTO component_executions (workspace_id, id, module, call, attempts, status, job_id, has_callback, created_at, updated_at)
+		SELECT id, gen_random_uuid(), 'API_CALL', 'call', 1, 'CREATED', 1, false, now(), now() FROM workspaces, generate_series(1, 450);
+		INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, reserved, deadline, job_id, created_at, updated_at)
+		SELECT id, gen_random_uuid(), id, 1, 'EXECUTING', 'API', '{}', 0, now() + interval '1 hour', 1, now(), now() FROM workspaces, generate_series(1, 201)`); err != nil {
+		t.Fatal(err)
+	}
+	run(t, environ, "", "admin", "suspend", "shop", "--reason=spam", "--cancel").check(t, 0, "", "Canceled: 201 runs and 450 executions.")
+	run(t, environ, "", "admin", "suspend", "shop", "--reason=spam", "--cancel").check(t, 0, "", "Canceled: 0 runs and 0 executions.")
 	run(t, environ, "", "admin", "resume", "shop").check(t, 0, "", "can start executions and runs again")
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/web/contract"
 	"github.com/weft-automation/weft/internal/web/page"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -74,11 +76,15 @@ func signal(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid
 
 // cancelRun requests the cancellation of a run.
 func cancelRun(s *site, ctx context.Context, r *http.Request, key notify.Key) (uuid.UUID, error) {
-	var reason *string
+	mode := cmp.Or(r.PostFormValue("mode"), string(api.CancelModeGraceful))
+	asked := api.CancelWorkflowRunRequest{Mode: (*api.CancelMode)(&mode)}
 	if text := strings.TrimSpace(r.PostFormValue("reason")); text != "" {
-		reason = &text
+		asked.Reason = &text
 	}
-	_, err := s.Runs.Cancel(ctx, key, everyWorkflow{}, r.PostFormValue("mode"), reason)
+	if err := contract.CheckGiven("cancelWorkflowRun", asked); err != nil {
+		return key.ID, err
+	}
+	_, err := s.Runs.Cancel(ctx, key, everyWorkflow{}, mode, asked.Reason)
 	return key.ID, err
 }
 

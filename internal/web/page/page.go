@@ -131,7 +131,7 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request, page func(http.Resp
 	err := s.crossOrigin.Check(r)
 	if err != nil {
 		err = &fault.Error{Code: fault.Forbidden, Message: "A page of another site sent this form. Open the page here and send its form.", Err: err}
-	} else {
+	} else if err = checkText(r); err == nil {
 		err = page(w, r)
 	}
 	if err == nil {

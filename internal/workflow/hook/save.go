@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	maxHooks = 50 // per workflow
-	active   = string(api.TriggerStatusACTIVE)
+	maxHooks            = 50 // per workflow
+	maxHooksOfWorkspace = 1_000
+	active              = string(api.TriggerStatusACTIVE)
 )
 
 // Draft is the content of a save. Empty fields get their defaults.
@@ -100,12 +101,8 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if err != nil {
 		return nil, err
 	}
-	count, err := db.New().HookCount(ctx, tx, db.HookCountParams{WorkspaceID: p.WorkspaceID, WorkflowID: p.WorkflowID})
-	if err != nil {
-		return nil, fmt.Errorf("count hooks: %w", err)
-	}
-	if count >= maxHooks {
-		return nil, &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow can have at most %d hooks. Delete one first.", maxHooks)}
+	if err := checkCount(ctx, tx, p); err != nil {
+		return nil, err
 	}
 	row := db.HookInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active), Headers: []string{}, Respond: value(p.Draft.Respond, false),
@@ -312,4 +309,21 @@ func configVerification(config json.RawMessage) (*api.NewVerification, error) {
 		return nil, fault.InvalidAt("/verification", "is required, because the workflow has no ON_WEBHOOK with a default")
 	}
 	return c.Verification, nil
+}
+
+// checkCount returns CONFLICT if the workflow or the workspace has as many hooks as it can have.
+func checkCount(ctx context.Context, tx pgx.Tx, p CreateParams) error {
+	if err := db.New().LockName(ctx, tx, "hooks "+p.WorkspaceID.String()); err != nil {
+		return fmt.Errorf("lock the number of hooks: %w", err)
+	}
+	count, err := db.New().HookCount(ctx, tx, db.HookCountParams{WorkspaceID: p.WorkspaceID, WorkflowID: p.WorkflowID})
+	switch {
+	case err != nil:
+		return fmt.Errorf("count hooks: %w", err)
+	case count.OfWorkflow >= maxHooks:
+		return &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow can have at most %d hooks. Delete one first.", maxHooks)}
+	case count.AllHooks >= maxHooksOfWorkspace:
+		return &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: "A workspace can have at most 1,000 hooks. Delete one first."}
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/storage"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -28,6 +29,13 @@ const reasonLate = "the stage that started it exceeded its timeoutMs"
 
 // prepareChild decides whether a RUN_WORKFLOW can start, and reads what its child run needs.
 func (a *advance) prepareChild(t *engine.Stage) (child engine.Child, err error) {
+	err = billing.CheckSuspended(a.ctx, a.tx, a.row.WorkspaceID) // otherwise a tree of runs could go on for ever
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return engine.Child{Refusal: refusal}, nil
+	}
+	if err != nil {
+		return child, err
+	}
 	named, err := a.o.Workflows.Child(a.ctx, a.tx, a.row.WorkspaceID, engine.Object(t.Component.Config))
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
 		return engine.Child{Refusal: refusal}, nil

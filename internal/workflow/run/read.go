@@ -24,7 +24,7 @@ import (
 
 // maxPageBytes limits the bytes of a page. The first row is always included. A page may therefore
 // have fewer rows than its limit.
-const maxPageBytes = 2 << 20
+const maxPageBytes = 2_000_000
 
 // Access reports which workflows the caller's key may use.
 type Access interface {
