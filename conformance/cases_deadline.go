@@ -3,7 +3,10 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/weft-automation/weft/conformance/probe"
 	"github.com/weft-automation/weft/gen/api"
@@ -13,6 +16,9 @@ var deadlineCases = []Case{
 	{Part: "D8.21.deadline", Name: "deadline/an execution is stopped at its deadline", Run: deadlineExecution, Needs: near},
 	{Part: "D8.21.deadline", Name: "deadline/a run of a trigger, of a workflow and with a child", Run: deadlineRuns},
 	{Part: "D8.21.deadline", Name: "deadline/200 shown and changed in schedules and hooks", Run: deadlineSettings},
+	{Part: "D8.21.canceled", Name: "cancel/200 an execution that waits, twice, with its callback", Run: cancelWaiting, Needs: near},
+	{Part: "D8.21.canceled", Name: "cancel/200 a POST on its way has an unknown outcome", Run: cancelSent, Needs: near},
+	{Part: "D8.21.canceled", Name: "cancel/400, 404, 409 what cannot be canceled, 200 what is final", Run: cancelRefused},
 	{Part: "D8.21.bounds", Name: "deadline/400 out of bounds", Run: deadlineBounds},
 }
 
@@ -89,4 +95,67 @@ func deadlineBounds(t *probe.Trial) {
 			t.Equal(fmt.Sprintf("pointers of %v to %s", wrong, path), probe.Pointers(t.Problem(t.Post(path, body), http.StatusBadRequest, "INVALID_INPUT")), []string{"/deadlineMs"})
 		}
 	}
+}
+
+func canceling(t *probe.Trial, id, body string) probe.Answer {
+	return t.Do(probe.Request{Method: http.MethodPut, Path: probe.Executions + "/" + id + "/cancellation", Body: []byte(body)})
+}
+
+func canceled(t *probe.Trial, e api.ComponentExecution, reason string) api.ExecutionError {
+	var why api.ExecutionError
+	t.NoError("error", json.Unmarshal(e.Error, &why))
+	t.Check(string(e.Status) == "FAILED" && why.Code == "CANCELED" && !why.Retryable && e.TotalUsage == 0 && strings.HasSuffix(why.Message, reason), "%s", t.JSON(e))
+	return why
+}
+
+// cancelWaiting cancels an execution between two attempts.
+func cancelWaiting(t *probe.Trial) {
+	receiver := t.Receiver(secret)
+	call := insisting(t.Upstream(answering(503)), http.MethodGet, object{"initialDelayMs": 3_600_000, "maxElapsedMs": 7_200_000})
+	body := object{
+		"module": call.Module, "input": call.Input, "config": call.Config, "retry": call.Retry,
+		"callbackUrl": receiver.URL, "callbackSecret": secret, "callbackHeaders": object{"X-Order": "4711"},
+	}
+	id := probe.Decode[api.ComponentExecution](t, t.Post(probe.Components, body)).ID.String()
+	t.Until("the first attempt has failed", 20*time.Second, func() bool { return t.Record(id).NextAttemptAt != nil })
+	first := probe.Decode[api.ComponentExecution](t, canceling(t, id, `{"reason":"The order was withdrawn."}`))
+	why := canceled(t, first, "The order was withdrawn.")
+	t.Check(why.Attempt == 1 && why.Outcome == nil, "%s", first.Error)
+	d := receiver.Next()
+	t.Equal("webhook-type", d.Header.Get("Webhook-Type"), "execution.failed")
+	canceled(t, d.Record, "The order was withdrawn.")
+	delivered := delivered(t, id)
+	again := probe.Decode[api.ComponentExecution](t, canceling(t, id, `{"reason":"another"}`))
+	same(t, "the record after a repeat", again, delivered)
+	t.Equal("deliveries", receiver.Received(), 1)
+}
+
+// cancelSent cancels an attempt that the upstream does not answer.
+func cancelSent(t *probe.Trial) {
+	asked := make(chan struct{}, 1)
+	url := t.Upstream(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done()
+	})
+	call := insisting(url, http.MethodPost, nil)
+	id := probe.Decode[api.ComponentExecution](t, t.Post(probe.Components, object{"module": call.Module, "input": call.Input, "config": call.Config})).ID.String()
+	<-asked
+	t.Equal("status", canceling(t, id, "").Status, http.StatusOK)
+	e := t.Final(id)
+	why := canceled(t, e, "")
+	t.Check(why.Outcome != nil && *why.Outcome == "unknown" && strings.Contains(string(why.Details), `"sent":"unknown"`), "%s", e.Error)
+}
+
+func cancelRefused(t *probe.Trial) {
+	call := probe.Fetch(t.Upstream(answering(200))).Waiting(15000)
+	done := t.Final(t.Execute(call).ID.String())
+	same(t, "what is final", probe.Decode[api.ComponentExecution](t, canceling(t, done.ID.String(), `{"reason":"late"}`)), done)
+	t.Problem(canceling(t, "0193f1c0-0000-7000-8000-000000000009", "{}"), http.StatusNotFound, "NOT_FOUND")
+	for _, wrong := range []string{`{"reason":1}`, `{"reason":"` + strings.Repeat("x", 1001) + `"}`} {
+		t.Equal("pointers", probe.Pointers(t.Problem(canceling(t, done.ID.String(), wrong), http.StatusBadRequest, "INVALID_INPUT")), []string{"/reason"})
+	}
+	run := ran(t, draw(t, []object{doing("call", t.Upstream(answering(200)))}, []string{"start next call"}), "COMPLETED", nil)
+	stage := stagesOf(run, "call")[0].ExecutionEventID
+	t.Equal("reason", probe.Reason(t.Problem(canceling(t, stage.String(), "{}"), http.StatusConflict, "CONFLICT")), "stage_of_run")
 }

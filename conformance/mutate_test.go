@@ -23,6 +23,8 @@ var watchful = []string{
 	"execute/400 unknown fields under handling=strict", "request/200 every operation reports what it ignored",
 	"answers/200 every operation under handling=strict",
 	"get/200 a completed execution", "get/200 a failed execution", "retry/the record says when the next attempt starts", "retry/the stage says when the next attempt starts",
+	"cancel/200 an execution that waits, twice, with its callback", "cancel/200 a POST on its way has an unknown outcome",
+	"cancel/400, 404, 409 what cannot be canceled, 200 what is final",
 	"deadline/200 shown and changed in schedules and hooks",
 	"runs/callback shown and changed in schedules and hooks",
 	"SS01 a stream from EXECUTING to COMPLETED", "SS01 a stream of what is COMPLETED already", "SS01 a stream of what is FAILED",
@@ -105,8 +107,9 @@ var barren = map[place]nothing{
 	{"deleteSchedule", "/sealedProblem"}:       {beside: "/id", put: unopened},
 	{"listSchedules", "/data/*/sealedProblem"}: {beside: "/data/*/id", put: unopened},
 	// These executions are final.
-	{"replayComponentCallback", "/nextAttemptAt"}: {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
-	{"callback", "/nextAttemptAt"}:                {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
+	{"replayComponentCallback", "/nextAttemptAt"}:  {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
+	{"cancelComponentExecution", "/nextAttemptAt"}: {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
+	{"callback", "/nextAttemptAt"}:                 {beside: "/id", put: `"2026-11-22T10:15:30.120Z"`},
 	// A stage that waits is in the record of its run; these operations return the same record.
 	{"cancelWorkflowRun", "/runStages/*/nextAttemptAt"}:   {beside: "/runStages/*/id", put: `"2026-11-22T10:15:30.120Z"`},
 	{"triggerWorkflow", "/run/runStages/*/nextAttemptAt"}: {beside: "/run/runStages/*/id", put: `"2026-11-22T10:15:30.120Z"`},
@@ -117,6 +120,7 @@ var barren = map[place]nothing{
 	{"listComponentExecutions", "/data/*/outputProblem"}:  {beside: "/data/*/id", put: unopened},
 	{"executeComponent", "/outputProblem"}:                {beside: "/id", put: unopened},
 	{"getComponentExecution", "/outputProblem"}:           {beside: "/id", put: unopened},
+	{"cancelComponentExecution", "/outputProblem"}:        {beside: "/id", put: unopened},
 	{"replayComponentCallback", "/outputProblem"}:         {beside: "/id", put: unopened},
 	{"callback", "/outputProblem"}:                        {beside: "/id", put: unopened},
 	{"run callback", "/outputProblem"}:                    {beside: "/id", put: unopened},

@@ -22,6 +22,7 @@ var callbackParts = []Part{
 	{"D8.21", "a run calls back when it is COMPLETED, FAILED or CANCELED, with its record as of its end", ""},
 	{"D8.21.headers", "X-Svc-Run-Id and webhook-type are always sent, and X-Svc-Execution-Id never", ""},
 	{"D8.21.deadline", "a run or an execution that has not finished within its deadlineMs is stopped and FAILED with DEADLINE_EXCEEDED, and child runs end with it", ""},
+	{"D8.21.canceled", "an execution outside of a run is canceled: FAILED with CANCELED and the reason, free of charge, with its callback; safe to repeat", ""},
 	{"D8.21.bounds", "deadlineMs is 1,000 ms to 400 days", ""},
 	{"D8.21.shown", "the record of a run shows its callback", ""},
 	{"D8.21.started", "the runs of a schedule or a hook call back as it said when they started", ""},

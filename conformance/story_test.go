@@ -228,6 +228,9 @@ func (s *story) all() {
 	for _, name := range []string{"inline", "callback", "retried", "capped"} {
 		s.send("executeComponent", name)
 	}
+	for _, name := range []string{"canceling", "schema"} {
+		s.send("cancelComponentExecution", name)
+	}
 	for _, name := range []string{"schema", "balances", "report"} {
 		s.send("createWorkflow", name)
 	}

@@ -153,7 +153,7 @@ WHERE workspace_id = @workspace_id AND id = @id;
 -- name: ExecutionPause :one
 -- Pauses an execution between attempts (continuing = false) or while an attempt waits (continuing
 -- = true). restart gives the attempt its full timeout again. unrunnable means that this worker
--- could not run it. Fenced by the epoch.
+-- could not run it. An execution that is to be canceled is due now, and ends when it starts. Fenced by the epoch.
 UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = @continuing,
@@ -162,11 +162,11 @@ UPDATE component_executions SET
     wait_state         = @wait_state,
     outcome_known_epoch = CASE WHEN @outcome_known::boolean THEN epoch END,
     unrunnable_since   = CASE WHEN @unrunnable::boolean THEN COALESCE(unrunnable_since, now()) END,
-    not_before         = now() + @delay::interval,
+    not_before         = now() + CASE WHEN canceling THEN interval '0' ELSE @delay::interval END,
     updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
   AND worker_id IS NOT NULL -- so it is not final
-RETURNING job_id, not_before;
+RETURNING job_id, not_before, canceling;
 
 -- name: ExecutionFinishMany :many
 -- Moves executions to their final state. Completed ones are charged the reserved price. Rows that
@@ -264,6 +264,22 @@ FROM (SELECT c.workspace_id, c.id
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.id;
 
+-- name: ExecutionRequestCancel :one
+-- Requests the cancellation of an unfinished execution that is not a stage of a run, and returns what its
+-- end needs. The first reason stays. Attempts that start later see the request.
+UPDATE component_executions e SET
+    canceling     = true,
+    cancel_reason = CASE WHEN e.canceling THEN e.cancel_reason ELSE sqlc.narg('reason') END,
+    updated_at    = CASE WHEN e.canceling THEN e.updated_at ELSE GREATEST(e.updated_at, now()) END
+WHERE e.workspace_id = @workspace_id AND e.id = @id AND e.finished_at IS NULL AND e.run_id IS NULL
+RETURNING e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.cancel_reason, e.repeat_rule,
+          (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting,
+          (e.attempt = 0 OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch)::boolean AS outcome_known;
+
+-- name: ExecutionIsStage :one
+-- Whether an execution is a stage of a run.
+SELECT (run_id IS NOT NULL)::boolean AS stage FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
+
 -- name: ExecutionCancelAlone :many
 -- Requests the cancellation of a workspace's unfinished executions that are not stages of runs. Attempts
 -- in flight stop, and no other starts: those that wait for an attempt are due now, and fail. It
@@ -290,8 +306,8 @@ SELECT count(*) FROM component_executions
 WHERE workspace_id = @workspace_id AND finished_at IS NULL AND run_id IS NULL AND NOT canceling;
 
 -- name: ExecutionIsCanceling :one
--- Whether the attempt in flight is to be canceled.
-SELECT canceling FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
+-- Whether the attempt in flight is to be canceled, and why.
+SELECT canceling, cancel_reason FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionChangedSince :many
 -- Those of the watched executions that are final or changed recently, in case a wake-up was lost.

@@ -61,6 +61,7 @@ func prepare(t *testing.T, d deployment) scene {
 		"archiveWorkflow":                    {plain, called},
 		"replaceWorkflow":                    {plain, called.kept()},
 		"updateWorkflowComponent":            {plain, called.kept()},
+		"cancelComponentExecution":           {names["$executionId"], maker(o.execution).kept()},
 		"cancelWorkflowRun":                  {names["$runId"], o.waiting},
 		"sendRunSignal":                      {names["$runId"], maker(o.waiting).kept()},
 		"deleteSchedule":                     {names["$scheduleId"], schedule},

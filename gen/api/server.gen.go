@@ -58,6 +58,9 @@ type ServerInterface interface {
 	// ListCallbackAttempts List callback attempts
 	// (GET /v1/sdk/components/executions/{executionId}/callback-attempts)
 	ListCallbackAttempts(w http.ResponseWriter, r *http.Request, executionID ExecutionID, params ListCallbackAttemptsParams)
+	// CancelComponentExecution Cancel an execution
+	// (PUT /v1/sdk/components/executions/{executionId}/cancellation)
+	CancelComponentExecution(w http.ResponseWriter, r *http.Request, executionID ExecutionID)
 	// ReplayComponentCallback Replay a callback
 	// (POST /v1/sdk/components/executions/{executionId}/replay-callback)
 	ReplayComponentCallback(w http.ResponseWriter, r *http.Request, executionID ExecutionID, params ReplayComponentCallbackParams)
@@ -781,6 +784,32 @@ func (siw *ServerInterfaceWrapper) ListCallbackAttempts(w http.ResponseWriter, r
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListCallbackAttempts(w, r, executionID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelComponentExecution operation middleware
+func (siw *ServerInterfaceWrapper) CancelComponentExecution(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "executionId" -------------
+	var executionID ExecutionID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "executionId", r.PathValue("executionId"), &executionID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "executionId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelComponentExecution(w, r, executionID)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3358,6 +3387,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/components/executions", wrapper.ListComponentExecutions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}", wrapper.GetComponentExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/callback-attempts", wrapper.ListCallbackAttempts)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/cancellation", wrapper.CancelComponentExecution)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/replay-callback", wrapper.ReplayComponentCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/components/executions/{executionId}/stream", wrapper.StreamComponentExecution)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sdk/environment-variables", wrapper.ListEnvironmentVariables)
@@ -3738,6 +3768,29 @@ type ListCallbackAttemptsResponseObject interface {
 type ListCallbackAttempts200JSONResponse CallbackAttemptPage
 
 func (response ListCallbackAttempts200JSONResponse) VisitListCallbackAttemptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelComponentExecutionRequestObject struct {
+	ExecutionID ExecutionID `json:"executionId"`
+	Body        *CancelComponentExecutionJSONRequestBody
+}
+
+type CancelComponentExecutionResponseObject interface {
+	VisitCancelComponentExecutionResponse(w http.ResponseWriter) error
+}
+
+type CancelComponentExecution200JSONResponse ComponentExecution
+
+func (response CancelComponentExecution200JSONResponse) VisitCancelComponentExecutionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -5320,6 +5373,9 @@ type StrictServerInterface interface {
 	// ListCallbackAttempts List callback attempts
 	// (GET /v1/sdk/components/executions/{executionId}/callback-attempts)
 	ListCallbackAttempts(ctx context.Context, request ListCallbackAttemptsRequestObject) (ListCallbackAttemptsResponseObject, error)
+	// CancelComponentExecution Cancel an execution
+	// (PUT /v1/sdk/components/executions/{executionId}/cancellation)
+	CancelComponentExecution(ctx context.Context, request CancelComponentExecutionRequestObject) (CancelComponentExecutionResponseObject, error)
 	// ReplayComponentCallback Replay a callback
 	// (POST /v1/sdk/components/executions/{executionId}/replay-callback)
 	ReplayComponentCallback(ctx context.Context, request ReplayComponentCallbackRequestObject) (ReplayComponentCallbackResponseObject, error)
@@ -5888,6 +5944,42 @@ func (sh *strictHandler) ListCallbackAttempts(w http.ResponseWriter, r *http.Req
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListCallbackAttemptsResponseObject); ok {
 		if err := validResponse.VisitListCallbackAttemptsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelComponentExecution operation middleware
+func (sh *strictHandler) CancelComponentExecution(w http.ResponseWriter, r *http.Request, executionID ExecutionID) {
+	var request CancelComponentExecutionRequestObject
+
+	request.ExecutionID = executionID
+
+	var body CancelComponentExecutionJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelComponentExecution(ctx, request.(CancelComponentExecutionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelComponentExecution")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelComponentExecutionResponseObject); ok {
+		if err := validResponse.VisitCancelComponentExecutionResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

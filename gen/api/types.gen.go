@@ -977,6 +977,16 @@ type CallingAPIKey struct {
 	Label string `json:"label"`
 }
 
+// CancelExecutionRequest The reason of a cancellation.
+//
+// Examples: {"reason":"The order was withdrawn."}
+type CancelExecutionRequest struct {
+	// Reason The reason, which the error of the execution shows.
+	//
+	// Examples: The order was withdrawn.
+	Reason *string `json:"reason,omitempty"`
+}
+
 // CancelMode `graceful`, the default: current attempts finish, and no further attempts start. `immediate`: current attempts
 // are stopped.
 //
@@ -3297,7 +3307,7 @@ type Problem struct {
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `too_many_keys`, `too_many_invitations`,
-	//   `variable_is_token`, `key_taken`, `callback_secret_erased`.
+	//   `variable_is_token`, `key_taken`, `callback_secret_erased`, `stage_of_run`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
@@ -6386,6 +6396,9 @@ type AcceptInvitationJSONRequestBody = AcceptInvitationRequest
 
 // ExecuteComponentJSONRequestBody defines body for ExecuteComponent for application/json ContentType.
 type ExecuteComponentJSONRequestBody = ExecuteComponentRequest
+
+// CancelComponentExecutionJSONRequestBody defines body for CancelComponentExecution for application/json ContentType.
+type CancelComponentExecutionJSONRequestBody = CancelExecutionRequest
 
 // SetEnvironmentVariableJSONRequestBody defines body for SetEnvironmentVariable for application/json ContentType.
 type SetEnvironmentVariableJSONRequestBody = SetEnvironmentVariableRequest

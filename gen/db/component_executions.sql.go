@@ -716,7 +716,7 @@ func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg Exe
 }
 
 const ExecutionIsCanceling = `-- name: ExecutionIsCanceling :one
-SELECT canceling FROM component_executions WHERE workspace_id = $1 AND id = $2
+SELECT canceling, cancel_reason FROM component_executions WHERE workspace_id = $1 AND id = $2
 `
 
 type ExecutionIsCancelingParams struct {
@@ -724,12 +724,34 @@ type ExecutionIsCancelingParams struct {
 	ID          uuid.UUID
 }
 
-// Whether the attempt in flight is to be canceled.
-func (q *Queries) ExecutionIsCanceling(ctx context.Context, db DBTX, arg ExecutionIsCancelingParams) (bool, error) {
+type ExecutionIsCancelingRow struct {
+	Canceling    bool
+	CancelReason *string
+}
+
+// Whether the attempt in flight is to be canceled, and why.
+func (q *Queries) ExecutionIsCanceling(ctx context.Context, db DBTX, arg ExecutionIsCancelingParams) (ExecutionIsCancelingRow, error) {
 	row := db.QueryRow(ctx, ExecutionIsCanceling, arg.WorkspaceID, arg.ID)
-	var canceling bool
-	err := row.Scan(&canceling)
-	return canceling, err
+	var i ExecutionIsCancelingRow
+	err := row.Scan(&i.Canceling, &i.CancelReason)
+	return i, err
+}
+
+const ExecutionIsStage = `-- name: ExecutionIsStage :one
+SELECT (run_id IS NOT NULL)::boolean AS stage FROM component_executions WHERE workspace_id = $1 AND id = $2
+`
+
+type ExecutionIsStageParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// Whether an execution is a stage of a run.
+func (q *Queries) ExecutionIsStage(ctx context.Context, db DBTX, arg ExecutionIsStageParams) (bool, error) {
+	row := db.QueryRow(ctx, ExecutionIsStage, arg.WorkspaceID, arg.ID)
+	var stage bool
+	err := row.Scan(&stage)
+	return stage, err
 }
 
 const ExecutionListHeaders = `-- name: ExecutionListHeaders :many
@@ -1190,11 +1212,11 @@ UPDATE component_executions SET
     wait_state         = $3,
     outcome_known_epoch = CASE WHEN $4::boolean THEN epoch END,
     unrunnable_since   = CASE WHEN $5::boolean THEN COALESCE(unrunnable_since, now()) END,
-    not_before         = now() + $6::interval,
+    not_before         = now() + CASE WHEN canceling THEN interval '0' ELSE $6::interval END,
     updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = $7 AND id = $8 AND epoch = $9
   AND worker_id IS NOT NULL -- so it is not final
-RETURNING job_id, not_before
+RETURNING job_id, not_before, canceling
 `
 
 type ExecutionPauseParams struct {
@@ -1212,11 +1234,12 @@ type ExecutionPauseParams struct {
 type ExecutionPauseRow struct {
 	JobID     int64
 	NotBefore *time.Time
+	Canceling bool
 }
 
 // Pauses an execution between attempts (continuing = false) or while an attempt waits (continuing
 // = true). restart gives the attempt its full timeout again. unrunnable means that this worker
-// could not run it. Fenced by the epoch.
+// could not run it. An execution that is to be canceled is due now, and ends when it starts. Fenced by the epoch.
 func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPauseParams) (ExecutionPauseRow, error) {
 	row := db.QueryRow(ctx, ExecutionPause,
 		arg.Continuing,
@@ -1230,7 +1253,7 @@ func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPaus
 		arg.Epoch,
 	)
 	var i ExecutionPauseRow
-	err := row.Scan(&i.JobID, &i.NotBefore)
+	err := row.Scan(&i.JobID, &i.NotBefore, &i.Canceling)
 	return i, err
 }
 
@@ -1341,6 +1364,50 @@ func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionRe
 		return nil, err
 	}
 	return items, nil
+}
+
+const ExecutionRequestCancel = `-- name: ExecutionRequestCancel :one
+UPDATE component_executions e SET
+    canceling     = true,
+    cancel_reason = CASE WHEN e.canceling THEN e.cancel_reason ELSE $1 END,
+    updated_at    = CASE WHEN e.canceling THEN e.updated_at ELSE GREATEST(e.updated_at, now()) END
+WHERE e.workspace_id = $2 AND e.id = $3 AND e.finished_at IS NULL AND e.run_id IS NULL
+RETURNING e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.cancel_reason, e.repeat_rule,
+          (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting,
+          (e.attempt = 0 OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch)::boolean AS outcome_known
+`
+
+type ExecutionRequestCancelParams struct {
+	Reason      *string
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type ExecutionRequestCancelRow struct {
+	Epoch        int32
+	Attempt      int16
+	Held         bool
+	CancelReason *string
+	RepeatRule   string
+	Waiting      bool
+	OutcomeKnown bool
+}
+
+// Requests the cancellation of an unfinished execution that is not a stage of a run, and returns what its
+// end needs. The first reason stays. Attempts that start later see the request.
+func (q *Queries) ExecutionRequestCancel(ctx context.Context, db DBTX, arg ExecutionRequestCancelParams) (ExecutionRequestCancelRow, error) {
+	row := db.QueryRow(ctx, ExecutionRequestCancel, arg.Reason, arg.WorkspaceID, arg.ID)
+	var i ExecutionRequestCancelRow
+	err := row.Scan(
+		&i.Epoch,
+		&i.Attempt,
+		&i.Held,
+		&i.CancelReason,
+		&i.RepeatRule,
+		&i.Waiting,
+		&i.OutcomeKnown,
+	)
+	return i, err
 }
 
 const ExecutionRequestCancelMany = `-- name: ExecutionRequestCancelMany :many

@@ -113,7 +113,7 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 		if !row.Continuing {
 			a.row.Attempt-- // the start counted it
 		}
-		return a.fail(ctx, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)))
+		return a.fail(ctx, a.canceled(row.CancelReason, !row.OutcomeKnown || waited(row)))
 	case row.Remaining <= 0:
 		if !row.Continuing {
 			a.row.Attempt-- // the start counted it
@@ -142,9 +142,10 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 	result, c, stopped, err := a.callWithTokens(runCtx, c)
 	a.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
+	request, asked := errors.AsType[canceledFor](context.Cause(runCtx))
 	switch {
-	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
-		return a.fail(ctx, canceled(row.RepeatRule, mayHaveEffect(row, err)))
+	case asked && (err != nil || result.Wait != nil):
+		return a.fail(ctx, a.canceled(request.reason, mayHaveEffect(row, err)))
 	case err != nil && ctx.Err() == nil && errors.Is(context.Cause(runCtx), errOverdue):
 		return a.fail(ctx, overdue(row.RepeatRule, mayHaveEffect(row, err)))
 	case err == nil:
@@ -286,7 +287,7 @@ func cutOff(stopped bool, row db.ExecutionStartManyRow, failure *component.Error
 	return failure.CutOff(component.Repeat(row.RepeatRule))
 }
 
-// mayHaveEffect reports whether an attempt that was in flight when its run was canceled, or an earlier one,
+// mayHaveEffect reports whether an attempt that was in flight when it was canceled, or an earlier one,
 // may have taken effect. err is the error of its component; nil means that it started to wait.
 func mayHaveEffect(row db.ExecutionStartManyRow, err error) bool {
 	if err == nil || !row.OutcomeKnown || waited(row) {
@@ -305,8 +306,8 @@ func asError(err error) *component.Error {
 	return &component.Error{Code: "INTERNAL_ERROR", Message: "the component failed", Err: err}
 }
 
-// untilCanceled returns a context that is canceled with cause errCanceled when the run of a stage is
-// canceled with mode immediate, or the operator cancels the execution. Call cancel in any case.
+// untilCanceled returns a context that is canceled with a canceledFor when the run of a stage is
+// canceled with mode immediate, or the execution is canceled. Call cancel in any case.
 func (a attempt) untilCanceled(ctx context.Context) (run context.Context, cancel context.CancelCauseFunc) {
 	row := a.row
 	run, cancel = context.WithCancelCause(ctx)
@@ -351,17 +352,17 @@ func (r *Runner) watchCancel(ctx context.Context, changed *notify.Subscription, 
 		if ctx.Err() != nil {
 			return
 		}
-		canceling := false
+		var request db.ExecutionIsCancelingRow
 		// Interrupting the query when ctx is done would close the connection and lose its prepared plans.
 		err := withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
-			canceling, err = db.New().ExecutionIsCanceling(ctx, r.DB, db.ExecutionIsCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+			request, err = db.New().ExecutionIsCanceling(ctx, r.DB, db.ExecutionIsCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 			return err
 		})
 		if err != nil {
 			retry = time.After(rereadAfter)
 		}
-		if canceling {
-			cancelFor(errCanceled)
+		if request.Canceling {
+			cancelFor(canceledFor{request.CancelReason})
 			return
 		}
 	}

@@ -6,8 +6,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -26,6 +29,75 @@ func canceled(rule string, cut bool) *component.Error {
 		return errCanceled
 	}
 	return errStopped.CutOff(component.Repeat(rule))
+}
+
+// maxReason is the maximum size of a reason in an error, in bytes: the 1,000 characters of the contract.
+const maxReason = 4_000
+
+// withdrawn returns the error of an execution that was canceled. cut reports whether an attempt was cut off.
+func withdrawn(reason *string, rule string, cut bool) *component.Error {
+	failure := component.Permanent(component.CodeCanceled, "the execution was canceled")
+	if cut && component.Repeat(rule) != component.RepeatPure {
+		failure.Message += " after this call was sent: whether it took effect is unknown, and nothing was charged for it"
+		failure = failure.CutOff(component.Repeat(rule)).With(map[string]string{"sent": egress.SentUnknown})
+	}
+	if reason != nil && *reason != "" {
+		failure.Message += ". Reason: " + component.Cut(*reason, maxReason)
+	}
+	return failure
+}
+
+// canceled returns the error of an execution that must end. reason is that of the request, if the execution
+// is not a stage.
+func (a attempt) canceled(reason *string, cut bool) *component.Error {
+	if a.row.RunID == nil {
+		return withdrawn(reason, a.row.RepeatRule, cut)
+	}
+	return canceled(a.row.RepeatRule, cut)
+}
+
+// canceledFor is the cause of a context whose execution was canceled.
+type canceledFor struct{ reason *string }
+
+func (canceledFor) Error() string { return "the execution was canceled" }
+
+// errOfRun is the answer to the cancellation of a stage.
+var errOfRun = &fault.Error{Code: fault.Conflict, Reason: "stage_of_run", Message: "This execution is a stage of a run. Cancel the run."}
+
+// CancelOne cancels an execution that is not a stage, and returns its record. It ends FAILED with code
+// CANCELED: at once if no worker has it, otherwise within seconds. CancelOne changes nothing if the
+// execution is final or was canceled before.
+func (s *Service) CancelOne(ctx context.Context, workspaceID, executionID uuid.UUID, reason *string) (api.ComponentExecution, error) {
+	if err := s.quarantined(); err != nil {
+		return api.ComponentExecution{}, err
+	}
+	stage, err := db.New().ExecutionIsStage(ctx, s.DB, db.ExecutionIsStageParams{WorkspaceID: workspaceID, ID: executionID})
+	switch {
+	case postgres.NotFound(err):
+		return api.ComponentExecution{}, errNotFound
+	case err != nil:
+		return api.ComponentExecution{}, fmt.Errorf("read execution: %w", err)
+	case stage:
+		return api.ComponentExecution{}, errOfRun
+	}
+	key := notify.Key{WorkspaceID: workspaceID, ID: executionID}
+	row, err := db.New().ExecutionRequestCancel(ctx, s.local.DB, db.ExecutionRequestCancelParams{WorkspaceID: workspaceID, ID: executionID, Reason: reason})
+	switch {
+	case postgres.NotFound(err): // it is final
+	case err != nil:
+		return api.ComponentExecution{}, fmt.Errorf("cancel execution: %w", err)
+	case row.Held:
+		s.Hub.Publish(notify.Change{Key: key})
+	default: // if a worker starts it meanwhile, that start sees the request
+		f, err := failed(workspaceID, executionID, row.Epoch, int(row.Attempt), withdrawn(row.CancelReason, row.RepeatRule, !row.OutcomeKnown || row.Waiting))
+		if err != nil {
+			return api.ComponentExecution{}, err
+		}
+		if err := s.local.finishNow(ctx, func(b *postgres.Batch) *Finishing { return s.local.queueCancel(ctx, b, []finish{f}) }); err != nil {
+			return api.ComponentExecution{}, fmt.Errorf("cancel execution: %w", err)
+		}
+	}
+	return s.Get(ctx, workspaceID, executionID)
 }
 
 // refused reports whether an attempt that was just started must not run, because its run is

@@ -146,6 +146,9 @@ func (a attempt) writePause(ctx context.Context, p pause) (time.Duration, error)
 				if err != nil || !a.local {
 					return err
 				}
+				if paused.Canceling {
+					delay = 0
+				}
 				return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: delay})
 			})
 		})

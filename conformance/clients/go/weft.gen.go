@@ -488,6 +488,16 @@ type CallbackError struct {
 	Sent *string `json:"sent,omitempty"`
 }
 
+// CancelExecutionRequest The reason of a cancellation.
+//
+// Examples: {"reason":"The order was withdrawn."}
+type CancelExecutionRequest struct {
+	// Reason The reason, which the error of the execution shows.
+	//
+	// Examples: The order was withdrawn.
+	Reason *string `json:"reason,omitempty"`
+}
+
 // CancelMode `graceful`, the default: current attempts finish, and no further attempts start. `immediate`: current attempts
 // are stopped.
 //
@@ -1646,7 +1656,7 @@ type Problem struct {
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `too_many_keys`, `too_many_invitations`,
-	//   `variable_is_token`, `key_taken`, `callback_secret_erased`.
+	//   `variable_is_token`, `key_taken`, `callback_secret_erased`, `stage_of_run`.
 	// - `PAYLOAD_TOO_LARGE`: `too_many_headers`.
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
@@ -3476,6 +3486,9 @@ type ListSystemComponentsParams struct {
 // ExecuteComponentJSONRequestBody defines body for ExecuteComponent for application/json ContentType.
 type ExecuteComponentJSONRequestBody = ExecuteComponentRequest
 
+// CancelComponentExecutionJSONRequestBody defines body for CancelComponentExecution for application/json ContentType.
+type CancelComponentExecutionJSONRequestBody = CancelExecutionRequest
+
 // CreateWorkflowJSONRequestBody defines body for CreateWorkflow for application/json ContentType.
 type CreateWorkflowJSONRequestBody = CreateWorkflowRequest
 
@@ -3866,6 +3879,36 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/callback-attempts (the `ListCallbackAttempts` operationId).
 	ListCallbackAttempts(ctx context.Context, executionID ExecutionID, params *ListCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelComponentExecutionWithBody Cancel an execution
+	//
+	// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+	// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+	// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+	// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+	// first reason counts, and a finished execution stays as it is.
+	//
+	// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+	CancelComponentExecutionWithBody(ctx context.Context, executionID ExecutionID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelComponentExecution Cancel an execution
+	//
+	// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+	// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+	// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+	// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+	// first reason counts, and a finished execution stays as it is.
+	//
+	// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+	CancelComponentExecution(ctx context.Context, executionID ExecutionID, body CancelComponentExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplayComponentCallback Replay a callback
 	//
@@ -4454,6 +4497,56 @@ func (c *Client) GetComponentExecution(ctx context.Context, executionID Executio
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/callback-attempts (the `ListCallbackAttempts` operationId).
 func (c *Client) ListCallbackAttempts(ctx context.Context, executionID ExecutionID, params *ListCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCallbackAttemptsRequest(c.Server, executionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelComponentExecutionWithBody Cancel an execution
+//
+// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+// first reason counts, and a finished execution stays as it is.
+//
+// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+func (c *Client) CancelComponentExecutionWithBody(ctx context.Context, executionID ExecutionID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelComponentExecutionRequestWithBody(c.Server, executionID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelComponentExecution Cancel an execution
+//
+// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+// first reason counts, and a finished execution stays as it is.
+//
+// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+func (c *Client) CancelComponentExecution(ctx context.Context, executionID ExecutionID, body CancelComponentExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelComponentExecutionRequest(c.Server, executionID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5570,6 +5663,53 @@ func NewListCallbackAttemptsRequest(server string, executionID ExecutionID, para
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewCancelComponentExecutionRequest calls the generic CancelComponentExecution builder with application/json body
+func NewCancelComponentExecutionRequest(server string, executionID ExecutionID, body CancelComponentExecutionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCancelComponentExecutionRequestWithBody(server, executionID, "application/json", bodyReader)
+}
+
+// NewCancelComponentExecutionRequestWithBody constructs an http.Request for the CancelComponentExecution method, with any body, and a specified content type
+func NewCancelComponentExecutionRequestWithBody(server string, executionID ExecutionID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "executionId", executionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sdk/components/executions/%s/cancellation", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -7197,6 +7337,36 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/callback-attempts (the `ListCallbackAttempts` operationId).
 	ListCallbackAttemptsWithResponse(ctx context.Context, executionID ExecutionID, params *ListCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*ListCallbackAttemptsResponse, error)
 
+	// CancelComponentExecutionWithBodyWithResponse Cancel an execution
+	//
+	// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+	// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+	// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+	// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+	// first reason counts, and a finished execution stays as it is.
+	//
+	// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+	CancelComponentExecutionWithBodyWithResponse(ctx context.Context, executionID ExecutionID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelComponentExecutionResponse, error)
+
+	// CancelComponentExecutionWithResponse Cancel an execution
+	//
+	// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+	// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+	// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+	// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+	// first reason counts, and a finished execution stays as it is.
+	//
+	// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+	CancelComponentExecutionWithResponse(ctx context.Context, executionID ExecutionID, body CancelComponentExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelComponentExecutionResponse, error)
+
 	// ReplayComponentCallbackWithResponse Replay a callback
 	//
 	// Sends the completion callback again if its delivery failed. A retry that is scheduled for later is sent now, as
@@ -7962,6 +8132,64 @@ func (r ListCallbackAttemptsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListCallbackAttemptsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CancelComponentExecutionResponseDefaultHeaders the declared response headers of an HTTP default response for CancelComponentExecution
+type CancelComponentExecutionResponseDefaultHeaders struct {
+	Allow               *string
+	CacheControl        string
+	XContentTypeOptions string
+	XRequestID          string
+}
+
+type CancelComponentExecutionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ComponentExecution
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CancelComponentExecutionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelComponentExecutionResponse) GetJSON200() *ComponentExecution {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CancelComponentExecutionResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelComponentExecutionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelComponentExecutionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelComponentExecutionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelComponentExecutionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9471,6 +9699,48 @@ func (c *ClientWithResponses) ListCallbackAttemptsWithResponse(ctx context.Conte
 	return ParseListCallbackAttemptsResponse(rsp)
 }
 
+// CancelComponentExecutionWithBodyWithResponse Cancel an execution
+//
+// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+// first reason counts, and a finished execution stays as it is.
+//
+// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+func (c *ClientWithResponses) CancelComponentExecutionWithBodyWithResponse(ctx context.Context, executionID ExecutionID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelComponentExecutionResponse, error) {
+	rsp, err := c.CancelComponentExecutionWithBody(ctx, executionID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelComponentExecutionResponse(rsp)
+}
+
+// CancelComponentExecutionWithResponse Cancel an execution
+//
+// Cancels an execution. It ends FAILED with `error.code: CANCELED`, and `error.message` has the reason. No credits
+// are charged. In the queue or between two attempts it ends at once. An attempt that runs is stopped within
+// seconds; if its call may have taken effect, the error has `outcome: unknown`, and `details.sent` is `unknown`. An
+// attempt that finishes first stays COMPLETED. The callback is sent as after any other end. Safe to repeat: the
+// first reason counts, and a finished execution stays as it is.
+//
+// 409 `CONFLICT` with the reason `stage_of_run` if a run made the execution: cancel the run.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/sdk/components/executions/{executionId}/cancellation (the `CancelComponentExecution` operationId).
+func (c *ClientWithResponses) CancelComponentExecutionWithResponse(ctx context.Context, executionID ExecutionID, body CancelComponentExecutionJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelComponentExecutionResponse, error) {
+	rsp, err := c.CancelComponentExecution(ctx, executionID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelComponentExecutionResponse(rsp)
+}
+
 // ReplayComponentCallbackWithResponse Replay a callback
 //
 // Sends the completion callback again if its delivery failed. A retry that is scheduled for later is sent now, as
@@ -10444,6 +10714,73 @@ func ParseListCallbackAttemptsResponse(rsp *http.Response) (*ListCallbackAttempt
 	switch {
 	case true:
 		var headers ListCallbackAttemptsResponseDefaultHeaders
+		if values := rsp.Header.Values("Allow"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Allow = &value
+		}
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("X-Content-Type-Options"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Content-Type-Options", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XContentTypeOptions = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelComponentExecutionResponse parses an HTTP response from a CancelComponentExecutionWithResponse call
+func ParseCancelComponentExecutionResponse(rsp *http.Response) (*CancelComponentExecutionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelComponentExecutionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ComponentExecution
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers CancelComponentExecutionResponseDefaultHeaders
 		if values := rsp.Header.Values("Allow"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Allow", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -39,6 +39,7 @@ type callCommand struct {
 	Wait           *time.Duration `xor:"how" placeholder:"15s" help:"How long the request waits for the result, 0s to 15s."`
 	Stream         bool           `xor:"how" help:"Follow the event stream to the end, however long it takes."`
 	Attempts       int32          `default:"1" help:"How often the component is tried, 1 to 3."`
+	Deadline       string         `placeholder:"DURATION" help:"Time from now within which the execution must finish, such as 2h. Otherwise it is stopped."`
 	CallbackURL    string         `name:"callback-url" placeholder:"URL" help:"URL to which the finished record is also posted."`
 	CallbackSecret string         `name:"callback-secret" placeholder:"TEXT" help:"Secret for the callback's signature. Prefer $$WEFT_CALLBACK_SECRET, because other users can see arguments."`
 	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same execution."`
@@ -135,6 +136,9 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	}
 	if c.Attempts != 1 {
 		request.Attempts = &c.Attempts
+	}
+	if request.DeadlineMs, err = deadlineOf(c.Deadline); err != nil {
+		return request, nil, err
 	}
 	if c.CallbackURL != "" {
 		request.CallbackURL = &c.CallbackURL
@@ -237,6 +241,7 @@ type executionsCommand struct {
 	List           executionsList   `cmd:"" help:"List the executions, newest first."`
 	Get            executionsGet    `cmd:"" help:"Print the record of an execution."`
 	Watch          executionsWatch  `cmd:"" help:"Follow an execution until it finishes, and print its output."`
+	Cancel         executionsCancel `cmd:"" help:"Cancel an execution."`
 	ReplayCallback executionsReplay `cmd:"" name:"replay-callback" help:"Send the callback of an execution again, if its delivery failed."`
 }
 
@@ -286,6 +291,24 @@ func (c *executionsWatch) Run(s caller) error {
 		return err
 	}
 	return s.finish(record, raw, record.UpdatedAt.Std().Sub(record.CreatedAt.Std()))
+}
+
+// executionsCancel cancels an execution.
+type executionsCancel struct {
+	oneExecution
+	Reason string `placeholder:"TEXT" help:"Reason shown in the error of the execution."`
+}
+
+func (c *executionsCancel) Run(s caller) error {
+	var record api.ComponentExecution
+	raw, err := s.exchange(http.MethodPut, executionsPath+"/"+c.ID.String()+"/cancellation", api.CancelExecutionRequest{Reason: optional(c.Reason)}, nil, &record)
+	if err != nil {
+		return err
+	}
+	if !record.Status.Terminal() {
+		s.note("The current attempt is being stopped. To follow the execution: weft executions watch %s", c.ID)
+	}
+	return s.printExecution(raw, nil)
 }
 
 type executionsReplay struct {

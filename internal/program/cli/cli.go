@@ -44,9 +44,9 @@ type commands struct {
 	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow."`
 	Components componentsCommand `cmd:"" help:"List, search and describe the components."`
 
-	Executions executionsCommand `cmd:"" help:"List, print and watch executions of components, and send their callbacks again."`
+	Executions executionsCommand `cmd:"" help:"List, print, watch and cancel executions of components, and send their callbacks again."`
 
-	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal, cancel and repeat runs of workflows."`
+	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal, cancel and repeat runs of workflows, and send their callbacks again."`
 	Workflows workflowsCommand `cmd:"" help:"List workflows, and save workflows in files."`
 
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`

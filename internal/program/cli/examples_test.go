@@ -19,8 +19,11 @@ call components_list components_search components_get
 executions_list executions_get executions_watch
 $ weft call RANDOM_UUID --callback-url=UPSTREAM
 $ until weft executions get --last --jq .callback.deliveredAt | grep -v null; do sleep 0.1; done
-executions_replay-callback
+executions_replay-callback executions_cancel
 run runs_list runs_get runs_watch runs_rerun
+$ weft run fanOut --watch --callback-url=UPSTREAM
+$ until weft runs get --last --jq .callback.deliveredAt | grep -v null; do sleep 0.1; done
+runs_replay-callback
 $ weft run approval
 runs_signal
 $ weft run approval

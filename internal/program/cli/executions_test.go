@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestExecutionsAreListedPrintedWatchedAndReplayed(t *testing.T) {
+func TestExecutionsAreListedPrintedWatchedReplayedAndCanceled(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -29,10 +29,15 @@ func TestExecutionsAreListedPrintedWatchedAndReplayed(t *testing.T) {
 	executions("get").check(t, 2, "", "pass the ID of the execution or --last")
 	executions("watch", executionID).check(t, 0, "{\n  \"n\": 1\n}\n", "COMPLETED in 0s, usage 1.5")
 	executions("replay-callback", executionID, "--force", "-o", "json").check(t, 0, `"status": "COMPLETED"`, "")
+	executions("cancel", executionID, "--reason=too late").check(t, 0, "Status   COMPLETED\n", "")
+	run(t, s.environ(), "", "call", "M", "--wait=0s", "--deadline=90s").check(t, 0, "", "")
+	run(t, s.environ(), "", "call", "M", "--deadline=soon").check(t, 2, "", "--deadline")
 	path := "/v1/sdk/components/executions"
 	want := []string{
 		"GET " + path + "?limit=1", "GET " + path + "/" + executionID, "GET " + path + "?limit=1", "GET " + path + "/" + executionID, "GET " + path + "/" + executionID + "/stream", "GET " + path + "/" + executionID,
 		"POST " + path + "/" + executionID + "/replay-callback?force=true",
+		"PUT " + path + "/" + executionID + `/cancellation {"reason":"too late"}`,
+		`POST /v1/sdk/components {"config":{},"deadlineMs":90000,"input":{},"module":"M"}`,
 	}
 	if !slices.Equal(s.seen(), want) {
 		t.Errorf("requests %q", s.seen())
@@ -61,6 +66,17 @@ func TestRunsShowTheAttemptsOfStages(t *testing.T) {
 	got := run(t, s.environ(), "", "runs", "get", runID)
 	got.check(t, 0, "call       M       RUNNING           3                   1.5\n", "")
 	got.check(t, 0, "\ncall: waits for attempt 4, until 2026-11-21 10:20:30\n", "")
+}
+
+func TestTheCallbackOfARunIsReplayed(t *testing.T) {
+	t.Parallel()
+	replayed := strings.Replace(runRecord("COMPLETED", "null", "null"), `"rerunOf":null`, `"rerunOf":null,"callback":{"url":"https://a.example/","attemptCount":3}`, 1)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, replayed) })
+	run(t, s.environ(), "", "runs", "replay-callback", runID, "--force", "-o", "json").check(t, 0, `"attemptCount": 3`, "")
+	run(t, s.environ(), "", "runs", "get", runID).check(t, 0, "https://a.example/\nDeliveries tried  3\n", "")
+	if seen, want := s.seen(), "POST /v1/sdk/workflows/executions/"+runID+"/callback/replay?force=true"; len(seen) == 0 || seen[0] != want {
+		t.Errorf("requests %q", seen)
+	}
 }
 
 func TestRunsAreRepeated(t *testing.T) {

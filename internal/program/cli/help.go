@@ -31,7 +31,7 @@ var examples = map[string]string{
 	"config show":  "config show\nconfig show --config weft.env -o json",
 	"config check": "config check --config weft.env",
 
-	"call": "call RANDOM_UUID\ncall HASH algorithm=keccak256 data=hello\ncall API_CALL apiUrl=https://example.com method=GET -o json",
+	"call": "call RANDOM_UUID\ncall HASH algorithm=keccak256 data=hello\ncall API_CALL apiUrl=https://example.com method=GET --deadline 1m -o json",
 	"run":  "run fanOut --watch\nworkflows new --from branch branch.yaml && weft run branch.yaml --input '{\"amount\": 200}'",
 
 	"components list":   "components list\ncomponents list --category UTILITY --jq '.[].module'",
@@ -41,6 +41,7 @@ var examples = map[string]string{
 	"executions list":            "executions list --module HASH --since 2h\nexecutions list --status FAILED --jq '.[].id'",
 	"executions get":             "executions get --last\nexecutions get --last --jq .output",
 	"executions watch":           "executions watch --last",
+	"executions cancel":          "executions cancel --last --reason 'wrong amount'",
 	"executions replay-callback": "executions replay-callback --last --force",
 
 	"runs list":   "runs list --workflow fanOut --status FAILED --since 2h\nruns list --trigger SCHEDULE --since 2026-11-01 --until 7d\nruns list --all --jq '.[].id'",
@@ -49,6 +50,8 @@ var examples = map[string]string{
 	"runs signal": "runs signal --last approved --payload '{\"by\": \"ada\"}'",
 	"runs cancel": "runs cancel --last --reason 'wrong amount'",
 	"runs rerun":  "runs rerun --last --watch",
+
+	"runs replay-callback": "runs replay-callback --last --force",
 
 	"workflows list":     "workflows list\nworkflows list --status ARCHIVED",
 	"workflows get":      "workflows get fanOut",

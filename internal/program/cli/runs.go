@@ -63,12 +63,9 @@ type begin struct {
 
 // validate sets the limits and the callback of the request.
 func (c begin) validate(request *api.TriggerWorkflowRequest) error {
-	if c.Deadline != "" {
-		milliseconds, err := calendar.ParseDuration(c.Deadline)
-		if err != nil {
-			return usage("--deadline: %s", err)
-		}
-		request.DeadlineMs = &milliseconds
+	var err error
+	if request.DeadlineMs, err = deadlineOf(c.Deadline); err != nil {
+		return err
 	}
 	if c.CallbackURL != "" {
 		request.CallbackURL = &c.CallbackURL
@@ -90,6 +87,18 @@ func (c begin) validate(request *api.TriggerWorkflowRequest) error {
 		return usage("--max-credits: %q is not a number", c.MaxCredits)
 	}
 	return nil
+}
+
+// deadlineOf returns the milliseconds of a --deadline, or nil if it is empty.
+func deadlineOf(flag string) (*int64, error) {
+	if flag == "" {
+		return nil, nil
+	}
+	milliseconds, err := calendar.ParseDuration(flag)
+	if err != nil {
+		return nil, usage("--deadline: %s", err)
+	}
+	return &milliseconds, nil
 }
 
 // start starts a run and prints what was accepted, or follows the run.
@@ -143,6 +152,8 @@ type runsCommand struct {
 	Signal runsSignal `cmd:"" help:"Send a signal to a run."`
 	Cancel runsCancel `cmd:"" help:"Cancel a run."`
 	Rerun  runsRerun  `cmd:"" help:"Repeat a run from where it failed."`
+
+	ReplayCallback runsReplay `cmd:"" name:"replay-callback" help:"Send the callback of a run again, if its delivery failed."`
 }
 
 // oneRun is the argument of commands on one run.
@@ -193,7 +204,8 @@ func (s caller) printRun(raw []byte, err error) error {
 		}
 		if err := s.drawNamed(out, raw, "Workflow=workflow", "Status=status", "Trigger=trigger", "Started=createdAt", "Took=TOOK", "Credits=totalUsage",
 			"Failed at=error.componentId", "Error=error.code", "Message=error.message", "Cancel requested=cancelRequestedAt", "Reason=cancelReason",
-			"Repeats run=rerunOf.runId", "Parent run=parentRunId", "ID=id"); err != nil {
+			"Repeats run=rerunOf.runId", "Parent run=parentRunId", "ID=id", "Callback=callback.url", "Delivered=callback.deliveredAt",
+			"Deliveries tried=callback.attemptCount", "Last error=callback.lastError.message"); err != nil {
 			return err
 		}
 		stages := newStageTable()
@@ -318,4 +330,18 @@ func (c *runsRerun) Run(s caller) error {
 		return err
 	}
 	return c.start(s, earlier.WorkflowID, request)
+}
+
+// runsReplay sends the callback of a run again.
+type runsReplay struct {
+	oneRun
+	Force bool `help:"Send the callback again even if it was delivered."`
+}
+
+func (c *runsReplay) Run(s caller) error {
+	path := runsPath + "/" + c.RunID.String() + "/callback/replay"
+	if c.Force {
+		path += "?force=true"
+	}
+	return s.printRun(s.ask(http.MethodPost, path, nil, nil))
 }

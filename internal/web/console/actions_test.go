@@ -18,7 +18,7 @@ func TestFormsHaveRolesAndCostsOfContract(t *testing.T) {
 	for _, operation := range document.Operations {
 		known[operation.ID] = operation
 	}
-	operations := map[string]string{"playground": callOperation, "executions/replay": "replayComponentCallback"}
+	operations := map[string]string{"playground": callOperation, "executions/replay": "replayComponentCallback", "executions/cancel": "cancelComponentExecution"}
 	for path, a := range runActions {
 		operations["runs/"+path] = a.operation
 	}

@@ -67,6 +67,8 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 	s.Handle("GET /console/{workspaceId}/executions/{executionId}", s.execution)
 	s.Handle("POST /console/{workspaceId}/executions/{executionId}/replay", s.replay)
 	s.Handle("GET /console/{workspaceId}/executions/{executionId}/replay", toPage)
+	s.Handle("POST /console/{workspaceId}/executions/{executionId}/cancel", s.cancelExecution)
+	s.Handle("GET /console/{workspaceId}/executions/{executionId}/cancel", toPage)
 	s.Handle("GET /console/{workspaceId}/runs", s.runs)
 	s.Handle("GET /console/{workspaceId}/runs/{runId}", s.run)
 	for path, action := range runActions {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/web/contract"
 	"github.com/weft-automation/weft/internal/web/page"
 )
 
@@ -192,6 +194,33 @@ func (s *site) replay(w http.ResponseWriter, r *http.Request) error {
 		return s.showExecution(ctx, w, r, v, err)
 	}
 	if err := s.Callbacks.Replay(ctx, callback.Of{WorkspaceID: v.WorkspaceID, ID: id}, r.PostFormValue("force") == "yes"); err != nil {
+		return s.showExecution(ctx, w, r, v, err)
+	}
+	return page.SeeOther(w, r, executionAddress(v.WorkspaceID, id))
+}
+
+// cancelExecution cancels an execution.
+func (s *site) cancelExecution(w http.ResponseWriter, r *http.Request) error {
+	ctx, v, err := s.Member(r)
+	if err != nil {
+		return err
+	}
+	id, err := executionID(r)
+	if err != nil {
+		return err
+	}
+	const operation = "cancelComponentExecution"
+	if err := s.allow(ctx, v, operation); err != nil {
+		return s.showExecution(ctx, w, r, v, err)
+	}
+	asked := api.CancelExecutionRequest{}
+	if text := strings.TrimSpace(r.PostFormValue("reason")); text != "" {
+		asked.Reason = &text
+	}
+	if err := contract.CheckGiven(operation, asked); err != nil {
+		return s.showExecution(ctx, w, r, v, err)
+	}
+	if _, err := s.Executions.CancelOne(ctx, v.WorkspaceID, id, asked.Reason); err != nil {
 		return s.showExecution(ctx, w, r, v, err)
 	}
 	return page.SeeOther(w, r, executionAddress(v.WorkspaceID, id))

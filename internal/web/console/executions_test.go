@@ -83,6 +83,26 @@ func TestUndeliveredCallbackIsReplayed(t *testing.T) {
 	}
 }
 
+// An execution is canceled from its page, with a reason.
+func TestExecutionIsCanceled(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(upstream.Close)
+	p := pagetest.Start(t).SignIn(t, pagetest.Email)
+	id := p.Execute(pagetest.Object{"module": "API_CALL", "input": pagetest.Object{}, "config": pagetest.Object{"apiUrl": upstream.URL, "method": "GET"}})
+	path := p.Base + "/executions/" + id
+	p.Wait(path, `action="`+path+`/cancel"`)
+	if status, _, page := p.Post(path+"/cancel", url.Values{"reason": {strings.Repeat("x", 1001)}}); status != 400 || !strings.Contains(page, "reason") {
+		t.Errorf("a long reason: %d", status)
+	}
+	if status, to, page := p.Post(path+"/cancel", url.Values{"reason": {"wrong amount"}}); status != 303 || to != path {
+		t.Fatalf("cancel: %d to %s: %s", status, to, page)
+	}
+	p.Wait(path, "Reason: wrong amount")
+	if _, page := p.Get(path); strings.Contains(page, path+"/cancel") {
+		t.Error("a finished execution can be canceled")
+	}
+}
+
 // A component marks secrets in its output. No page shows them.
 func TestSecretOutputsAreRedacted(t *testing.T) {
 	const module, secret = "GENERATE_AGE_ENCRYPTION", "AGE-SECRET-KEY"

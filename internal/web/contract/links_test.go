@@ -114,6 +114,7 @@ func TestOperationsLinkToFollowUps(t *testing.T) {
 	for id, want := range map[string][]string{
 		"executeComponent":         {"getComponentExecution", "streamComponentExecution", "replayComponentCallback", "listCallbackAttempts", "getComponent"},
 		"getComponentExecution":    {"streamComponentExecution", "replayComponentCallback", "listCallbackAttempts"},
+		"cancelComponentExecution": {"getComponentExecution", "streamComponentExecution"},
 		"streamComponentExecution": {"getComponentExecution"},
 		"createWorkflow":           {"getWorkflow", "triggerWorkflow", "quoteWorkflow"},
 		"getWorkflow":              {"triggerWorkflow", "quoteWorkflow", "replaceWorkflow"},

@@ -117,6 +117,20 @@ func (s *Server) GetComponentExecution(ctx context.Context, request api.GetCompo
 	return jsonResponse(record), err
 }
 
+// CancelComponentExecution cancels an execution and returns its record.
+func (s *Server) CancelComponentExecution(ctx context.Context, request api.CancelComponentExecutionRequestObject) (api.CancelComponentExecutionResponseObject, error) {
+	telemetry.Concerns(ctx, request.ExecutionID)
+	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
+		return nil, err
+	}
+	var reason *string
+	if request.Body != nil {
+		reason = request.Body.Reason
+	}
+	record, err := s.Executions.CancelOne(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID, reason)
+	return jsonResponse(record), err
+}
+
 // StreamComponentExecution streams the events of an execution. The first state is read before the
 // header is sent, so an unknown ID results in an ordinary 404.
 func (s *Server) StreamComponentExecution(ctx context.Context, request api.StreamComponentExecutionRequestObject) (api.StreamComponentExecutionResponseObject, error) {

@@ -72,6 +72,7 @@ func tagOf(text []byte) string {
 func (r response) VisitListSystemComponentsResponse(w http.ResponseWriter) error     { return r(w) }
 func (r response) VisitExecuteComponentResponse(w http.ResponseWriter) error         { return r(w) }
 func (r response) VisitGetComponentExecutionResponse(w http.ResponseWriter) error    { return r(w) }
+func (r response) VisitCancelComponentExecutionResponse(w http.ResponseWriter) error { return r(w) }
 func (r response) VisitReplayComponentCallbackResponse(w http.ResponseWriter) error  { return r(w) }
 func (r response) VisitReplayRunCallbackResponse(w http.ResponseWriter) error        { return r(w) }
 func (r response) VisitListComponentExecutionsResponse(w http.ResponseWriter) error  { return r(w) }
