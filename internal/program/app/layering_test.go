@@ -98,6 +98,7 @@ var places = map[string]place{
 	"internal/platform/groupcommit":         {level: 1, outside: []string{ids}, why: "many writes in one transaction"},
 	"internal/platform/postgres":            {level: 1, inside: []string{"internal/platform/postgres/migrations", "internal/kit/fault", "internal/kit/wait"}, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools, migrations and commits in doubt, no word of the domain; of kit/fault it knows NOT_FOUND and outcome_unknown"},
 	"internal/platform/telemetry":           {level: 1, inside: []string{"internal/kit/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "logs, metrics and traces"},
+	"internal/platform/permit":              {level: 2, inside: []string{"internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx, "golang.org/x/sync"}, why: "how many transactions of a workspace wait for its rows at once"},
 	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "notifications, which may be lost"},
 	"internal/platform/idempotency":         {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "Idempotency-Keys"},
 	"internal/platform/retention":           {level: 3, inside: []string{"gen/db", "internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{pgx}, why: "partitions: created and dropped"},
@@ -116,7 +117,7 @@ var places = map[string]place{
 		level: 2, inside: []string{"gen/", "internal/platform/throttle", "internal/kit/cursor", "internal/kit/fault", "internal/platform/postgres", "internal/platform/telemetry", "internal/kit/timestamp"}, outside: []string{ids},
 		why: "the audit log; every higher level may write to it",
 	},
-	"internal/account/billing": {level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/postgres", "internal/account/storage", "internal/kit/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
+	"internal/account/billing": {level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/permit", "internal/platform/postgres", "internal/account/storage", "internal/kit/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/account/auth": {
 		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/account/revocation", "internal/kit/cursor", "internal/kit/fault", "internal/secret/signcheck", "internal/platform/postgres", "internal/secret/signature", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals; no route names",
@@ -130,7 +131,7 @@ var places = map[string]place{
 		why: "workspaces and their terms",
 	},
 	"internal/account/environment": {
-		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
+		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/permit", "internal/platform/postgres", "internal/secret/seal", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "the variables of a workspace; it resolves nothing",
 	},
 	"internal/account/accesstoken": {level: 4, inside: []string{"gen/db", "internal/account/environment", "internal/kit/strictjson", "internal/kit/uuid7", "internal/kit/wait", "internal/platform/egress", "internal/platform/postgres", "internal/secret/seal"}, outside: []string{ids, "golang.org/x/sync"}, why: "access tokens of variables: fetched once for all who wait"},
@@ -163,13 +164,13 @@ var places = map[string]place{
 		outside: []string{ids, pgx, river, traces}, why: "delivery of callbacks; independent of how executions run",
 	},
 	"internal/execution": {
-		level: 7, inside: []string{"gen/", "internal/platform/clock", "internal/account/accesstoken", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
+		level: 7, inside: []string{"gen/", "internal/platform/clock", "internal/account/accesstoken", "internal/account/audit", "internal/account/billing", "internal/execution/callback", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/permit", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait", "internal/kit/retry", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river, traces, "golang.org/x/sync"}, why: "the life of one execution",
 	},
 
 	"internal/workflow": {
 		level:   7,
-		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/reference", "internal/component/template", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/permit", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/reference", "internal/component/template", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "golang.org/x/text/unicode/norm"}, why: "workflow definitions: validation and storage; it runs nothing",
 	},
 	"internal/workflow/workflowtest": {
@@ -183,24 +184,24 @@ var places = map[string]place{
 	},
 	"internal/workflow/orchestrator": {
 		level:   9,
-		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/execution", "internal/execution/callback", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/workflow/engine", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/execution", "internal/execution/callback", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/clock", "internal/platform/notify", "internal/platform/permit", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/workflow/engine", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river}, why: "advancing runs; independent of the callers",
 	},
 	"internal/workflow/run": {
 		level:   10,
-		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/execution/callback", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/strictjson", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/execution/callback", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/permit", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/strictjson", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, river}, why: "runs, for API callers",
 	},
 	"internal/workflow/uncertain": {level: 10, inside: []string{"gen/db", "internal/component", "internal/component/graph", "internal/kit/fault", "internal/platform/notify", "internal/platform/postgres", "internal/platform/quarantine", "internal/workflow", "internal/workflow/engine"}, outside: []string{ids}, why: "which runs of a restored database would repeat an unsafe call"},
 	"internal/workflow/changes":   {level: 10, inside: []string{"gen/", "internal/kit/cursor", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/notify", "internal/platform/postgres"}, outside: []string{ids}, why: "which runs and executions change; IDs and states only"},
 	"internal/workflow/hook": {
 		level:   11,
-		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/permit", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref", "internal/kit/uuid7"},
 		outside: []string{ids, pgx, "github.com/tidwall/gjson"}, why: "runs started by webhooks of other services",
 	},
 	"internal/workflow/schedule": {
 		level:   11,
-		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/execution/present", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow/orchestrator", "internal/workflow/run", "internal/kit/wait", "internal/kit/uuid7"},
+		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/execution/present", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/budget", "internal/platform/notify", "internal/platform/permit", "internal/platform/postgres", "internal/secret/vault", "internal/workflow/orchestrator", "internal/workflow/run", "internal/kit/wait", "internal/kit/uuid7"},
 		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
 
