@@ -70,8 +70,8 @@ func (s *Service) runDirectly(ctx context.Context, a submission, entry *componen
 	failpoint.Reached(failpoint.AfterEffect)
 	if a.Idempotency == nil {
 		row, err = s.local.directs.Do(ctx, d)
-	} else { // canceling ctx does not interrupt the commit
-		err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
+	} else {
+		err = s.local.alone(ctx, a, func(ctx context.Context) (err error) {
 			var rows []*db.ExecutionGetRow
 			if rows, err = s.local.storeDirects(ctx, []direct{d}, false); err == nil {
 				row = rows[0]

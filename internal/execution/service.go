@@ -39,6 +39,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/clock"
 	"github.com/weft-automation/weft/internal/platform/groupcommit"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/secret/seal"
@@ -59,6 +60,7 @@ type Service struct {
 // Deps are the dependencies of Service and Runner.
 type Deps struct {
 	DB      *pgxpool.Pool
+	Turns   *permit.Turns         // of DB; nil: no limit
 	Jobs    *river.Client[pgx.Tx] // inserts only
 	Modules *component.Registry
 	Keyring *seal.Keyring

@@ -126,11 +126,11 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 // accept commits a submission, or returns *idempotency.Used. If the credit period of the workspace is
 // over, accept starts the next period.
 func (s *Service) accept(ctx context.Context, a submission) (made db.ExecutionAcceptManyRow, err error) {
-	err = billing.Books{}.InPeriod(ctx, s.DB, func() (err error) {
+	err = billing.Books{Turns: s.Turns}.InPeriod(ctx, s.DB, func() (err error) {
 		if a.Idempotency == nil {
 			made, err = s.accepts.Do(ctx, a)
-		} else { // canceling ctx does not interrupt the commit
-			err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
+		} else {
+			err = s.alone(ctx, a, func(ctx context.Context) error {
 				rows, err := s.flushAccepts(ctx, []submission{a}, false)
 				if err == nil {
 					made = rows[0]
@@ -144,6 +144,14 @@ func (s *Service) accept(ctx context.Context, a submission) (made db.ExecutionAc
 		return err
 	})
 	return made, err
+}
+
+// alone calls commit, which stores a submission with an Idempotency-Key, with a permit of the workspace.
+// Canceling ctx interrupts the wait for the permit, but not the commit.
+func (d *Deps) alone(ctx context.Context, a submission, commit func(context.Context) error) error {
+	return d.Turns.Do(ctx, a.WorkspaceID, func() error {
+		return withTimeout(context.WithoutCancel(ctx), writeTimeout, commit)
+	})
 }
 
 // submitError returns the error of a submission that was refused, or that may not have been accepted.

@@ -53,7 +53,7 @@ type ReplaceParams struct {
 // current version is not one of those expected, CONFLICT if the workflow is archived and the draft
 // has no status or another workflow has the key, and INVALID_INPUT (422) with all errors of the definition.
 func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Workflow, err error) {
-	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.Turns.Begin(ctx, p.WorkspaceID, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (s *Service) saveTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID
 // archived, Archive does nothing. It returns NOT_FOUND, or PRECONDITION_FAILED if the current
 // version is not one of those expected. If expected is nil, any version is accepted.
 func (s *Service) Archive(ctx context.Context, workspaceID, workflowID uuid.UUID, expected []int32) (archived api.Workflow, err error) {
-	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.Turns.Begin(ctx, workspaceID, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, workspaceID, workflowID, expected)
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ type UpdateParams struct {
 // INVALID_INPUT (422). The pointer of an error in the component is relative to the component. All
 // other pointers are relative to the workflow.
 func (s *Service) UpdateComponent(ctx context.Context, p UpdateParams) (updated api.UpdatedWorkflowComponent, err error) {
-	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.Turns.Begin(ctx, p.WorkspaceID, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)
 		if err != nil {
 			return err

@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/kit/uuid7"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
@@ -32,6 +33,7 @@ import (
 type Service struct {
 	// Unfit returns the names of the schedules of a workflow whose input check refuses. Nil: no schedule counts.
 	Unfit func(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, check func(json.RawMessage) error) ([]string, error)
+	Turns *permit.Turns // of the database; nil: no limit
 
 	db      postgres.DB
 	modules *component.Registry
@@ -73,7 +75,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 	if err != nil {
 		return made, false, fmt.Errorf("make workflow id: %w", err)
 	}
-	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.Turns.Begin(ctx, p.WorkspaceID, s.db, func(tx pgx.Tx) error {
 		var warnings []api.WorkflowWarning
 		id, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() (err error) {
 			warnings, err = s.createTx(ctx, tx, p.WorkspaceID, id, p.Draft)

@@ -19,12 +19,14 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // Books reads and writes the accounts. The zero value uses the database's clock.
 type Books struct {
-	Now func() time.Time // the clock for periods in tests; nil means PostgreSQL's clock
+	Now   func() time.Time // the clock for periods in tests; nil means PostgreSQL's clock
+	Turns *permit.Turns    // for InPeriod, of its connection; nil: no limit, or the caller has a permit
 }
 
 func (b Books) at() *time.Time {
@@ -128,8 +130,10 @@ func (b Books) InPeriod(ctx context.Context, conn postgres.DB, fn func() error) 
 				Code: fault.Unavailable, Message: "The credits of the workspace are being renewed. Try again in a second.", RetryAfter: time.Second, Err: err,
 			}
 		}
-		if err := b.Renew(ctx, conn, over.Workspaces...); err != nil {
-			return fmt.Errorf("start a period: %w", err)
+		for _, id := range over.Workspaces {
+			if err := b.Turns.Do(ctx, id, func() error { return b.Renew(ctx, conn, id) }); err != nil {
+				return fmt.Errorf("start a period: %w", err)
+			}
 		}
 	}
 }

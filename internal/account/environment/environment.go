@@ -22,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/kit/uuid7"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
@@ -36,6 +37,8 @@ type Service struct {
 	// CheckTarget returns an error if the address of a token must not be called. Nil: it is checked only
 	// when it is called.
 	CheckTarget func(*url.URL) error
+
+	Turns *permit.Turns // of the database; nil: no limit
 
 	db      postgres.DB
 	keyring *seal.Keyring
@@ -87,7 +90,7 @@ func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVari
 			return set, err
 		}
 	}
-	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.Turns.Begin(ctx, p.WorkspaceID, s.db, func(tx pgx.Tx) error {
 		row, what, err := s.setTx(ctx, tx, p)
 		if err != nil {
 			return err
@@ -195,7 +198,7 @@ func (s *Service) newTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 
 // Delete deletes a variable and returns it. It returns NOT_FOUND for an unknown variable.
 func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string) (gone api.EnvironmentVariable, err error) {
-	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.Turns.Begin(ctx, workspaceID, s.db, func(tx pgx.Tx) error {
 		q := db.New()
 		if err := lockTx(ctx, tx, workspaceID); err != nil {
 			return err

@@ -198,7 +198,7 @@ func (a *App) construct() error {
 		a.runner = a.workers.runner
 	} else {
 		serving, slots := deps, a.cfg.Workers
-		serving.DB = a.pools.work
+		serving.DB, serving.Turns = a.pools.work, a.pools.workTurns
 		if a.cfg.WorkersOnly {
 			slots = 0
 		}
@@ -206,6 +206,7 @@ func (a *App) construct() error {
 	}
 	a.service = execution.NewService(deps, a.runner)
 	a.workflows = workflow.NewService(a.pools.api, registry, a.cfg.Keyring)
+	a.workflows.Turns = a.pools.apiTurns
 	if err := a.buildRuns(registry, inserter); err != nil {
 		return err
 	}
@@ -237,7 +238,7 @@ func (a *App) buildGates() (err error) {
 // and these services, because advancing a run needs no worker.
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
-	a.variables.CheckTarget = a.guard.CheckTarget
+	a.variables.CheckTarget, a.variables.Turns = a.guard.CheckTarget, a.pools.apiTurns
 	a.engine = orchestrator.New(orchestrator.Deps{
 		System: a.pools.runs, Hub: a.hub, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Quarantined: a.held, Clock: a.clock, Log: a.log,
@@ -245,13 +246,13 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	})
 	a.runner.Finish = a.engine.FinishStage
 	a.runs = run.NewService(run.Deps{
-		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
+		API: a.pools.api, Turns: a.pools.apiTurns, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Draining: a.draining, Quarantined: a.held,
 	})
-	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Vault: a.vault, Log: a.log})
+	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Turns: a.pools.apiTurns, Runs: a.runs, Vault: a.vault, Log: a.log})
 	a.workflows.Unfit = a.schedules.Unfit
 	a.changes = changes.NewService(changes.Deps{API: a.pools.api, Hub: a.hub, Log: a.log})
-	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
+	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, Turns: a.pools.apiTurns, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
 	if a.workers == nil {
 		return nil
 	}

@@ -78,6 +78,9 @@ type Config struct {
 	// bindCursors makes lists send bound cursors, as they will in the next release. Tests set it.
 	bindCursors bool
 
+	// turnPatience is how long a transaction waits for others of its workspace; 0: permit.Patience.
+	turnPatience time.Duration
+
 	// now is this machine's clock; nil: time.Now. Tests set it.
 	now func() time.Time
 

@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
@@ -34,6 +35,8 @@ type pools struct {
 	runs   *pgxpool.Pool // folding of runs, which may take long
 	work   *pgxpool.Pool // writes of executions and deliveries
 	queue  *pgxpool.Pool // the queue's own; nil in a process without workers
+
+	apiTurns, workTurns *permit.Turns // the dispatcher of runs has its own limit
 }
 
 // openPools opens the pools. They use only sessions that gate admits.
@@ -45,6 +48,7 @@ func openPools(ctx context.Context, cfg Config, gate postgres.Gate) (p *pools, e
 		return pool
 	}
 	p = &pools{
+		apiTurns: permit.New(permit.Each, cmp.Or(cfg.turnPatience, permit.Patience)), workTurns: permit.New(permit.Each, cmp.Or(cfg.turnPatience, permit.Patience)),
 		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
 		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, orchestrator.AdvancesAtOnce+2),
 	}

@@ -89,7 +89,7 @@ func slotsOf(cfg Config) int {
 // executionDeps returns the dependencies of executions.
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	return execution.Deps{
-		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
+		DB: a.pools.api, Turns: a.pools.apiTurns, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock,
 		Tokens:      accesstoken.New(a.pools.system, a.cfg.Keyring, a.guard),
 		CallTimeout: a.cfg.componentTimeout(),
@@ -98,7 +98,7 @@ func (a *App) executionDeps(registry *component.Registry, inserter *river.Client
 
 func newWorkers(a *App, deps execution.Deps) *workers {
 	h := &workers{watch: a.watch, log: a.log, stopTimeout: a.cfg.stopTimeout(), serving: a.serving, stopped: make(chan struct{})}
-	deps.DB = a.pools.work
+	deps.DB, deps.Turns = a.pools.work, a.pools.workTurns
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
 	h.identity.MayLead = func() bool { return !a.watch.Adrift() }
 	h.delivers = callback.NewDeliverer(callback.Deps{

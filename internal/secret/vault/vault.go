@@ -132,11 +132,28 @@ func (v *Vault) SealJSON(ctx context.Context, at Place, value json.RawMessage) (
 	return append(text, '"'), nil
 }
 
+type withheldKey struct{}
+
+// Withhold returns a context for a reader who may not see secrets. OpenJSON then returns Withheld
+// instead of an output that is sealed.
+func Withhold(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withheldKey{}, true)
+}
+
+// Withholds reports whether the reader may not see secrets.
+func Withholds(ctx context.Context) bool { return ctx.Value(withheldKey{}) != nil }
+
+// Withheld is what a reader sees who may not see an output.
+const Withheld = `"[redacted]"`
+
 // OpenJSON is the reverse of SealJSON. It returns values that aren't sealed unchanged. It returns
 // the errors of Open.
 func (v *Vault) OpenJSON(ctx context.Context, at Place, stored json.RawMessage) (json.RawMessage, error) {
 	if !Sealed(stored) {
 		return stored, nil
+	}
+	if at.Field == Output && Withholds(ctx) {
+		return json.RawMessage(Withheld), nil
 	}
 	sealed, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSuffix(stored[min(len(mark), len(stored)):], []byte{'"'}))
 	if err != nil {

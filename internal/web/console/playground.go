@@ -133,7 +133,7 @@ func secretsIn(m api.Component, part string) (paths []string) {
 }
 
 // hide redacts the secrets in the output of a module. Pages show them to nobody: the API returns them
-// to the programs that need them.
+// to programs and editors that need them.
 func (s *site) hide(module string, output json.RawMessage) json.RawMessage {
 	m, err := s.Catalogue.Get(module)
 	if err != nil { // unknown to this process, so nothing is known to be harmless

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // Frame is what surrounds every page of the console.
@@ -60,7 +61,11 @@ func (s *Site) Member(r *http.Request) (context.Context, Visitor, error) {
 	if fault.CodeOf(err) == fault.NotFound {
 		err = fault.New(fault.NotFound, "There is no workspace at this address, or you are no longer a member of it.")
 	}
-	return audit.By(postgres.Scope(r.Context(), id), v.Actor()), v, err
+	ctx := audit.By(postgres.Scope(r.Context(), id), v.Actor())
+	if !v.Role.Reaches(person.Editor) {
+		ctx = vault.Withhold(ctx)
+	}
+	return ctx, v, err
 }
 
 // Actor returns the visitor for the audit log.

@@ -355,7 +355,7 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	}
 	if id := call.workspaceID(); id != uuid.Nil {
 		// From here on, row-level security limits this request to its own workspace.
-		*r = *r.WithContext(audit.By(postgres.Scope(r.Context(), id), call.actor()))
+		*r = *r.WithContext(call.reading(audit.By(postgres.Scope(r.Context(), id), call.actor())))
 	}
 	if operation.Limited() {
 		if err := f.charge(w, r, operation, call); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/web/contract"
 	"github.com/weft-automation/weft/internal/web/protocol"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -80,6 +81,14 @@ func (c *call) actor() audit.Actor {
 		return audit.Actor{Kind: audit.User, ID: c.member.ID}
 	}
 	return audit.Actor{}
+}
+
+// reading returns a context for what the caller may read: members below editor see no secrets.
+func (c *call) reading(ctx context.Context) context.Context {
+	if c.session && !c.member.Role.Reaches(person.Editor) {
+		return vault.Withhold(ctx)
+	}
+	return ctx
 }
 
 type callKey struct{}

@@ -50,7 +50,7 @@ func (s streams) open(ctx context.Context) (_ context.Context, stop context.Canc
 		refusal.Reason, refusal.RetryAfter = "streams", ratelimit.StreamPause
 		return nil, nil, refusal
 	}
-	own := postgres.Scope(telemetry.WithRequest(context.Background(), telemetry.RequestID(ctx)), principal.WorkspaceID)
+	own := call.reading(postgres.Scope(telemetry.WithRequest(context.Background(), telemetry.RequestID(ctx)), principal.WorkspaceID))
 	telemetry.Identify(own, principal.WorkspaceID, principal.KeyID)
 	var forget context.CancelFunc
 	if call.session {

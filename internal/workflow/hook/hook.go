@@ -25,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/throttle"
 	"github.com/weft-automation/weft/internal/secret/seal"
@@ -38,6 +39,7 @@ const trigger = "WEBHOOK"
 // Deps holds what the service depends on.
 type Deps struct {
 	API     *pgxpool.Pool // sees only the workspace of postgres.Scope
+	Turns   *permit.Turns // of API; nil: no limit
 	System  *pgxpool.Pool // finds the workspace of a hook
 	Runs    *run.Service
 	Keyring *seal.Keyring

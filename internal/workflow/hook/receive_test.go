@@ -95,7 +95,7 @@ func newBench(t *testing.T) *bench {
 		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Log: log,
 	})
 	runs := run.NewService(run.Deps{
-		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows,
+		API: requests, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows,
 	})
 	t.Cleanup(func() {
 		executions.Close()

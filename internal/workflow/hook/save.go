@@ -53,7 +53,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 		return made, false, fmt.Errorf("make hook id: %w", err)
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID}
-	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = s.Turns.Begin(ctx, key.WorkspaceID, s.API, func(tx pgx.Tx) (err error) {
 		var warnings []api.HookWarning
 		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() (err error) {
 			warnings, err = s.createTx(ctx, tx, id, p)
@@ -218,7 +218,7 @@ func (s *Service) secrets(key notify.Key, sealed, previous []byte) (secrets, err
 // Replace replaces the content of a hook. A draft without a verification, secret or verify token
 // keeps the current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Hook, err error) {
-	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = s.Turns.Begin(ctx, key.WorkspaceID, s.API, func(tx pgx.Tx) (err error) {
 		warnings, err := s.replaceTx(ctx, tx, key, d)
 		if err != nil {
 			return err
@@ -283,7 +283,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 // Delete deletes a hook and returns its last state. It returns NOT_FOUND if the hook does not
 // exist.
 func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Hook, err error) {
-	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = s.Turns.Begin(ctx, key.WorkspaceID, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -43,8 +44,8 @@ type dispatcher struct {
 	inFlight map[notify.Key]int
 }
 
-// workspaceQuota limits a workspace to all slots but one, so that other workspaces find a free
-// slot however many runs this workspace has to advance.
+// workspaceQuota limits the slots of a workspace, so that other workspaces find a free slot however many
+// runs this workspace has to advance, and while all of its advances wait for its account.
 type workspaceQuota struct {
 	slots chan struct{}
 	runs  int // pending runs of the workspace
@@ -101,7 +102,7 @@ func (d *dispatcher) register(key notify.Key) *workspaceQuota {
 	d.pending[key] = nil
 	quota := d.quotas[key.WorkspaceID]
 	if quota == nil {
-		quota = &workspaceQuota{slots: make(chan struct{}, AdvancesAtOnce-1)}
+		quota = &workspaceQuota{slots: make(chan struct{}, permit.Each)}
 		d.quotas[key.WorkspaceID] = quota
 	}
 	quota.runs++

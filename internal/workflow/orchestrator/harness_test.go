@@ -135,7 +135,7 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	})
 	runner.Finish = e.FinishStage
 	n.runs = run.NewService(run.Deps{
-		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: registry,
+		API: requests, Hub: hub, Engine: e, Executions: executions, Modules: registry,
 		Workflows: n.workflows, Environment: variables, Vault: kept,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -159,7 +159,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 		Workflows: n.workflows, Environment: n.environment, Vault: kept, Log: log,
 	})
 	n.runs = client{run.NewService(run.Deps{
-		API: requests, System: system, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
+		API: requests, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
 		Workflows: n.workflows, Environment: n.environment, Vault: kept,
 	})}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -27,9 +28,9 @@ import (
 
 // Deps holds what the service depends on.
 type Deps struct {
-	API    *pgxpool.Pool // for requests: sees only the workspace in the context
-	System *pgxpool.Pool
-	Hub    *notify.Hub
+	API   *pgxpool.Pool // for requests: sees only the workspace in the context
+	Turns *permit.Turns // of API; nil: no limit
+	Hub   *notify.Hub
 
 	Engine      *orchestrator.Orchestrator
 	Executions  *execution.Service

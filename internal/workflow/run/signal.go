@@ -90,11 +90,13 @@ func (s *Service) storeSignal(ctx context.Context, key notify.Key, row db.RunGet
 		}
 	}
 	var made db.RunSignalInsertRow
-	err = postgres.Write(ctx, s.API, func(conn postgres.DB) (err error) {
-		made, err = db.New().RunSignalInsert(ctx, conn, db.RunSignalInsertParams{
-			WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload, Bytes: storage.SignalBytes + int64(len(payload)),
+	err = s.Turns.Do(ctx, key.WorkspaceID, func() error {
+		return postgres.Write(ctx, s.API, func(conn postgres.DB) (err error) {
+			made, err = db.New().RunSignalInsert(ctx, conn, db.RunSignalInsertParams{
+				WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload, Bytes: storage.SignalBytes + int64(len(payload)),
+			})
+			return err
 		})
-		return err
 	})
 	if err = postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
 		made.Live = true // if there is a signal: the run was live when it received the signal

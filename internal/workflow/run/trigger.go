@@ -114,7 +114,11 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id}
 	changed := s.Hub.Subscribe(key) // before the run starts, so that no event is missed
 	defer changed.Close()
-	earlier, err := s.accept(context.WithoutCancel(ctx), p, n)
+	var earlier uuid.UUID
+	err = s.Turns.Do(ctx, p.WorkspaceID, func() (err error) {
+		earlier, err = s.accept(context.WithoutCancel(ctx), p, n)
+		return err
+	})
 	if err != nil {
 		return Triggered{}, err
 	}
@@ -281,10 +285,10 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 			return err
 		})
 	}
-	err = (billing.Books{}).InPeriod(ctx, s.System, try)
+	err = (billing.Books{}).InPeriod(ctx, s.API, try)
 	if !n.separate && orchestrator.CanStartLater(err) {
 		n.separate, n.started = true, nil
-		err = (billing.Books{}).InPeriod(ctx, s.System, try)
+		err = (billing.Books{}).InPeriod(ctx, s.API, try)
 	}
 	if err != nil {
 		return uuid.Nil, postgres.OutcomeUnknown(fmt.Errorf("accept run: %w", err), "runId", n.id)

@@ -54,12 +54,10 @@ func (s *Service) Enqueue(key notify.Key) {
 // advanceInSlot waits for a slot and calls Advance. It logs errors, except errors that a retry
 // usually resolves.
 func (s *Service) advanceInSlot(key notify.Key) error {
-	select {
-	case s.slots <- struct{}{}:
-	case <-s.ctx.Done():
-		return nil
+	if s.slots.Acquire(s.ctx, key.WorkspaceID) != nil {
+		return nil // the service closes
 	}
-	defer func() { <-s.slots }()
+	defer s.slots.Release(key.WorkspaceID)
 	ctx, cancel := context.WithTimeout(s.ctx, advanceTimeout)
 	defer cancel()
 	err := s.Advance(ctx, key)
@@ -109,7 +107,7 @@ func (s *Service) Advance(ctx context.Context, key notify.Key) error {
 	} else if same(f.next, row.NextAt) && len(f.waiting) == len(row.Waiting) {
 		return nil
 	}
-	return f.advanceTx(ctx, s.API, nil)
+	return s.Turns.Do(ctx, key.WorkspaceID, func() error { return f.advanceTx(ctx, s.API, nil) })
 }
 
 // same reports whether two optional times are equal.

@@ -119,7 +119,7 @@ func (b *bench) start(t *testing.T) *node {
 		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Vault: n.vault, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
-		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Vault: n.vault,
+		API: requests, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows, Vault: n.vault,
 	})
 	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Vault: n.vault, Log: log})
 	n.workflows.Unfit = n.Unfit

@@ -62,7 +62,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule
 		return made, false, fmt.Errorf("make schedule id: %w", err)
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID}
-	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = s.Turns.Begin(ctx, key.WorkspaceID, s.API, func(tx pgx.Tx) (err error) {
 		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, id, p) })
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replace
 		}
 		return replaced, err
 	}
-	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = s.Turns.Begin(ctx, key.WorkspaceID, s.API, func(tx pgx.Tx) (err error) {
 		if err := s.replaceTx(ctx, tx, key, d, times); err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 // Delete deletes a schedule and returns its last state. It returns NOT_FOUND if the schedule does
 // not exist.
 func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Schedule, err error) {
-	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = s.Turns.Begin(ctx, key.WorkspaceID, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
 			return err
 		}

@@ -22,7 +22,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"github.com/weft-automation/weft/internal/platform/budget"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -34,6 +36,7 @@ const trigger = "SCHEDULE"
 // Deps holds what the service depends on.
 type Deps struct {
 	API   *pgxpool.Pool // sees only the workspace of postgres.Scope
+	Turns *permit.Turns // of API; nil: no limit
 	Runs  *run.Service
 	Vault *vault.Vault
 	Log   *slog.Logger
@@ -42,7 +45,7 @@ type Deps struct {
 // Service manages schedules and starts their runs.
 type Service struct {
 	Deps
-	slots chan struct{} // limits concurrent schedules
+	slots *budget.Turns[uuid.UUID] // limits concurrent schedules; no workspace takes all
 	ctx   context.Context
 	stop  context.CancelFunc
 
@@ -54,7 +57,7 @@ type Service struct {
 
 // NewService returns a Service. Close stops it.
 func NewService(deps Deps) *Service {
-	s := &Service{Deps: deps, slots: make(chan struct{}, maxConcurrent), inFlight: map[notify.Key]bool{}}
+	s := &Service{Deps: deps, slots: budget.NewTurns[uuid.UUID](maxConcurrent), inFlight: map[notify.Key]bool{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }

@@ -149,6 +149,9 @@ func (s *Service) showSealed(ctx context.Context, key notify.Key, row db.Schedul
 		shown.SealedProblem = problem
 		return nil
 	}
+	if err == nil && previous != nil && previous.Secret && vault.Withholds(ctx) {
+		previous.Output = json.RawMessage(vault.Withheld)
+	}
 	if err == nil && previous != nil {
 		shown.Previous, err = strictjson.Encode(api.SchedulePrevious{ScheduledAt: previous.ScheduledAt, Output: previous.Output})
 	}
