@@ -64,7 +64,8 @@ var rules = []struct{ name, query string }{
 		SELECT id || ' keeps ' || octet_length(call) || ' bytes' FROM component_executions WHERE finished_at IS NOT NULL AND call <> ''`},
 	{"I10 nothing refers to another workspace", `
 		SELECT 'callback ' || c.execution_id FROM callbacks c
-			LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id WHERE e.id IS NULL
+			LEFT JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
+			LEFT JOIN workflow_runs r ON r.workspace_id = c.workspace_id AND r.id = c.execution_id WHERE CASE WHEN c.of_run THEN r.id ELSE e.id END IS NULL
 		UNION ALL SELECT 'attempt ' || a.execution_id FROM callback_attempts a
 			LEFT JOIN callbacks c ON c.workspace_id = a.workspace_id AND c.execution_id = a.execution_id WHERE c.execution_id IS NULL
 		UNION ALL SELECT 'posting ' || p.reference FROM credit_postings p

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -159,7 +160,7 @@ func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // incomplete, so the sender cannot count on it
 	}
-	id := r.Header.Get("X-Svc-Execution-Id")
+	id := cmp.Or(r.Header.Get("X-Svc-Execution-Id"), r.Header.Get("X-Svc-Run-Id"))
 	v.keep(id, body, r.Header.Get("X-Svc-Signature"))
 	v.compare(r.Header.Get("Webhook-Id"), body)
 	recorder := &statusOf{ResponseWriter: w, status: http.StatusNoContent}
