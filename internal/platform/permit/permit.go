@@ -2,6 +2,8 @@
 // the same time. Such a transaction holds a connection of a pool that all workspaces share, so the
 // permit is taken before the connection.
 //
+// Pages of the console are limited in the same way.
+//
 // Only transactions that lock a row of the workspace need a permit, and none needs two. Shared commits,
 // finishes, cancels and reads take none.
 package permit
@@ -58,7 +60,7 @@ func (t *Turns) Do(ctx context.Context, workspaceID uuid.UUID, f func() error) e
 	if err != nil && ctx.Err() == nil {
 		return &fault.Error{
 			Code: fault.Unavailable, RetryAfter: time.Second, // without err: the database is not unavailable
-			Message: "Too many writes of this workspace are waiting for each other. Try again in a second.",
+			Message: "Too many requests of this workspace are waiting for each other. Try again in a second.",
 		}
 	}
 	if err != nil {

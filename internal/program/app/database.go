@@ -39,6 +39,11 @@ type pools struct {
 	apiTurns, workTurns *permit.Turns // the dispatcher of runs has its own limit
 }
 
+// newTurns returns permits for something that workspaces share.
+func (c Config) newTurns() *permit.Turns {
+	return permit.New(permit.Each, cmp.Or(c.turnPatience, permit.Patience))
+}
+
 // openPools opens the pools. They use only sessions that gate admits.
 func openPools(ctx context.Context, cfg Config, gate postgres.Gate) (p *pools, err error) {
 	open := func(how func(context.Context, string, string, postgres.Role, int32, ...postgres.Gate) (*pgxpool.Pool, error), name string, role postgres.Role, conns int32) (pool *pgxpool.Pool) {
@@ -48,7 +53,7 @@ func openPools(ctx context.Context, cfg Config, gate postgres.Gate) (p *pools, e
 		return pool
 	}
 	p = &pools{
-		apiTurns: permit.New(permit.Each, cmp.Or(cfg.turnPatience, permit.Patience)), workTurns: permit.New(permit.Each, cmp.Or(cfg.turnPatience, permit.Patience)),
+		apiTurns: cfg.newTurns(), workTurns: cfg.newTurns(),
 		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
 		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, orchestrator.AdvancesAtOnce+2),
 	}

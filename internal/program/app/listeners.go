@@ -133,7 +133,7 @@ func (a *App) pages(keys *auth.Keys, workspaces *workspace.Service, credits bill
 		return nil, err
 	}
 	return mux, errors.Join(
-		console.Mount(mux, console.Deps{Page: common, Workflows: a.workflows, Runs: a.runs, Catalogue: listed, Limiter: a.limiter, Executions: a.service, Callbacks: a.callbacks, Schedules: a.schedules, Credits: credits}),
+		console.Mount(mux, console.Deps{Page: common, Workflows: a.workflows, Runs: a.runs, Catalogue: listed, Limiter: a.limiter, Executions: a.service, Callbacks: a.callbacks, Schedules: a.schedules, Credits: credits, Views: a.cfg.newTurns()}),
 		settings.Mount(mux, settings.Deps{Page: common, Workspaces: workspaces, Keys: keys, Workflows: a.workflows, Credits: credits}),
 	)
 }

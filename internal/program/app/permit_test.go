@@ -64,20 +64,19 @@ func (s *writes) start(t *testing.T, n *tenant, path string, body map[string]any
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyed := &http.Client{Transport: &client.Transport{Signer: signer, Base: withKey{uuid.NewString(), &s.sent}}}
+	keyed := &http.Client{Transport: &client.Transport{Signer: signer, Base: counted{withHeaders{"Idempotency-Key": {uuid.NewString()}}, &s.sent}}}
 	go func() { s.answers <- n.whole.ask(t, keyed, "", http.MethodPost, path, body) }()
 }
 
-// withKey sets an Idempotency-Key, and counts the requests that were sent.
-type withKey struct {
-	key  string
+// counted counts the requests that were sent.
+type counted struct {
+	http.RoundTripper
 	sent *atomic.Int32
 }
 
-func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { k.sent.Add(1) }}))
-	r.Header.Set("Idempotency-Key", k.key)
-	return http.DefaultTransport.RoundTrip(r)
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.sent.Add(1) }}
+	return c.RoundTripper.RoundTrip(r.Clone(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
 // saved returns the path of a workflow whose runs wait for a signal.

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/diagram"
 	"github.com/weft-automation/weft/internal/web/page"
@@ -43,6 +44,7 @@ type Deps struct {
 	Credits    billing.Reader
 	Catalogue  *catalog.Catalog
 	Limiter    *ratelimit.Limiter
+	Views      *permit.Turns // of pages of a workspace; nil: no limit
 }
 
 // site handles all pages.
@@ -62,29 +64,44 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 	}
 	s := &site{Site: all, Deps: deps}
 	s.Handle("GET /console", s.home)
-	s.Handle("GET /console/{workspaceId}", s.overview)
-	s.Handle("GET /console/{workspaceId}/executions", s.executions)
-	s.Handle("GET /console/{workspaceId}/executions/{executionId}", s.execution)
+	s.view("/console/{workspaceId}", 1, s.overview)
+	s.view("/console/{workspaceId}/executions", 1, s.executions)
+	s.view("/console/{workspaceId}/executions/{executionId}", 1, s.execution)
 	s.Handle("POST /console/{workspaceId}/executions/{executionId}/replay", s.replay)
 	s.Handle("GET /console/{workspaceId}/executions/{executionId}/replay", toPage)
 	s.Handle("POST /console/{workspaceId}/executions/{executionId}/cancel", s.cancelExecution)
 	s.Handle("GET /console/{workspaceId}/executions/{executionId}/cancel", toPage)
-	s.Handle("GET /console/{workspaceId}/runs", s.runs)
-	s.Handle("GET /console/{workspaceId}/runs/{runId}", s.run)
+	s.view("/console/{workspaceId}/runs", 1, s.runs)
+	s.view("/console/{workspaceId}/runs/{runId}", 5, s.run)
 	for path, action := range runActions {
 		s.Handle("POST /console/{workspaceId}/runs/{runId}/"+path, s.actOn(action))
 		s.Handle("GET /console/{workspaceId}/runs/{runId}/"+path, toPage)
 	}
-	s.Handle("GET /console/{workspaceId}/workflows", s.workflows)
-	s.Handle("GET /console/{workspaceId}/workflows/{workflowId}", s.workflow)
+	s.view("/console/{workspaceId}/workflows", 1, s.workflows)
+	s.view("/console/{workspaceId}/workflows/{workflowId}", 1, s.workflow)
 	for path, action := range workflowActions {
 		s.Handle("POST /console/{workspaceId}/workflows/{workflowId}/"+path, s.actOnWorkflow(action))
 		s.Handle("GET /console/{workspaceId}/workflows/{workflowId}/"+path, toPage)
 	}
-	s.Handle("GET /console/{workspaceId}/playground", s.playground)
-	s.Handle("GET /console/{workspaceId}/playground/{module}", s.module)
+	s.view("/console/{workspaceId}/playground", 1, s.playground)
+	s.view("/console/{workspaceId}/playground/{module}", 1, s.module)
 	s.Handle("POST /console/{workspaceId}/playground/{module}", s.call)
 	return nil
+}
+
+// view registers a page of a workspace for its members. A view counts like so many requests to the API, and
+// waits for its turn while others of the workspace are in progress.
+func (s *site) view(path string, cost int, show func(context.Context, http.ResponseWriter, *http.Request, page.Visitor) error) {
+	s.Handle("GET "+path, func(w http.ResponseWriter, r *http.Request) error {
+		ctx, v, err := s.Member(r)
+		if err == nil {
+			err = s.charge(ctx, v, cost)
+		}
+		if err != nil {
+			return err
+		}
+		return s.Views.Do(ctx, v.WorkspaceID, func() error { return show(ctx, w, r, v) })
+	})
 }
 
 // costs are the costs of operations in requests, as in the contract. All others cost 1.
@@ -98,7 +115,12 @@ func (s *site) allow(ctx context.Context, v page.Visitor, operation string) erro
 		s.Audit.Deny(ctx, v.WorkspaceID, v.Actor(), operation, refused.Reason)
 		return refused
 	}
-	if d := s.Limiter.Take(ctx, v.WorkspaceID, cmp.Or(costs[operation], 1)); !d.Allowed {
+	return s.charge(ctx, v, cmp.Or(costs[operation], 1))
+}
+
+// charge counts so many requests, and returns an error unless the rate limits of the workspace allow them.
+func (s *site) charge(ctx context.Context, v page.Visitor, cost int) error {
+	if d := s.Limiter.Take(ctx, v.WorkspaceID, cost); !d.Allowed {
 		return &fault.Error{
 			Code: fault.RateLimited, Reason: string(d.Violated), RetryAfter: d.Wait,
 			Message: "This workspace has exceeded the requests of its plan. Try again in a few seconds.",

@@ -90,11 +90,7 @@ func executionAddress(workspaceID, id uuid.UUID) string {
 }
 
 // executions shows a page of the executions of a workspace that aren't stages of runs, newest first.
-func (s *site) executions(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) executions(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	p := executionsPage{Filter: filterOf(r, page.Base(v.WorkspaceID)+"/executions", "status", "module", "since"), Statuses: executionStatuses}
 	params := execution.ListParams{Limit: shownExecutions, Cursor: r.URL.Query().Get("cursor"), Module: p.Filter.Get("module"), Status: status.Execution(p.Filter.Get("status"))}
 	if params.Status != "" && !slices.Contains(executionStatuses, params.Status) {
@@ -130,11 +126,7 @@ type executionPage struct {
 }
 
 // execution shows the page of an execution.
-func (s *site) execution(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) execution(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	return s.showExecution(ctx, w, r, v, nil)
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -53,11 +54,7 @@ func (p overviewPage) Failed() (total int64) {
 func (p overviewPage) Many() bool { return len(p.Callbacks) == shownCallbacks }
 
 // overview shows what happens in a workspace.
-func (s *site) overview(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) overview(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	var p overviewPage
 	if p.Frame, err = s.Frame(ctx, v, "overview", "Overview"); err != nil {
 		return err

@@ -61,11 +61,7 @@ func callable(c api.Component) bool {
 }
 
 // playground shows the modules that match the filter.
-func (s *site) playground(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) playground(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	p := playgroundPage{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	if p.Frame, err = s.Frame(ctx, v, "playground", "Playground"); err != nil {
 		return err
@@ -83,11 +79,7 @@ func (s *site) playground(w http.ResponseWriter, r *http.Request) error {
 }
 
 // module shows the page of a module, with the catalogue's example.
-func (s *site) module(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) module(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	p, err := s.modulePage(ctx, r, v)
 	if err != nil {
 		return err

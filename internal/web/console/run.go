@@ -63,11 +63,7 @@ type logRow struct {
 }
 
 // run shows the page of a run.
-func (s *site) run(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) run(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	return s.showRun(ctx, w, r, v, nil)
 }
 

@@ -92,11 +92,7 @@ func runParams(f filter) (p run.ListParams, err error) {
 }
 
 // runs shows a page of the runs of a workspace, newest first.
-func (s *site) runs(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) runs(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	p := runsPage{Filter: filterOf(r, page.Base(v.WorkspaceID)+"/runs", "status", "workflow", "trigger", "since"), Statuses: runStatuses, Triggers: runTriggers}
 	params, err := runParams(p.Filter)
 	if err != nil {

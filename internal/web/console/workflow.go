@@ -49,11 +49,7 @@ type workflowRow struct {
 }
 
 // workflows shows a page of the workflows of a workspace, newest first.
-func (s *site) workflows(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) workflows(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	p := workflowsPage{Filter: filterOf(r, page.Base(v.WorkspaceID)+"/workflows", "status"), Statuses: workflowStatuses}
 	params := workflow.ListParams{Limit: listedWorkflows, Cursor: r.URL.Query().Get("cursor"), Status: api.WorkflowStatus(p.Filter.Get("status"))}
 	if params.Status != "" && !slices.Contains(workflowStatuses, params.Status) {
@@ -149,11 +145,7 @@ func (p workflowPage) Definition() (page.Text, error) {
 }
 
 // workflow shows the page of a workflow.
-func (s *site) workflow(w http.ResponseWriter, r *http.Request) error {
-	ctx, v, err := s.Member(r)
-	if err != nil {
-		return err
-	}
+func (s *site) workflow(ctx context.Context, w http.ResponseWriter, r *http.Request, v page.Visitor) (err error) {
 	p, err := s.workflowPage(ctx, r, v)
 	if err != nil {
 		return err

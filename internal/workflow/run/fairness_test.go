@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -68,7 +69,7 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	for range 10 * orchestrator.AdvancesAtOnce { // advances that take half a minute in total
 		busy.trigger(t, run.TriggerParams{WorkflowID: heavy})
 	}
-	b.until(t, orchestrator.AdvancesAtOnce-1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
+	b.until(t, permit.Each, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
 	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: light})); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
