@@ -220,58 +220,82 @@ func TestExamplesWithServersRun(t *testing.T) {
 	}
 }
 
-// Each receiver of the guide accepts a signed callback of a real Weft, and rejects a callback that
-// was signed with a different secret.
+// Each receiver of the guide accepts signed callbacks of an execution and of runs, which the programs of
+// the guide start, and rejects a callback that was signed with a different secret.
 func TestReceiversOfTheGuideAcceptCallbacks(t *testing.T) {
 	t.Parallel()
-	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8")
+	proxy := freePort(t)
+	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8", "--proxy-addr=127.0.0.1:"+proxy)
 	w := newWorkshop(t, environ)
 	var send string
-	receivers := 0
-	blocks := guideBlocks(t, baseURL, "callbacks")
-	for _, b := range blocks {
-		for _, found := range commands.FindAllStringSubmatch(b.code, -1) {
-			send = found[1]
-		}
-	}
-	for _, b := range blocks {
-		if b.run == "" {
-			continue
-		}
-		receivers++
-		port := freePort(t)
-		move := strings.NewReplacer("9000", port).Replace
-		b.code = move(b.code)
+	var receivers, triggers []block
+	for _, b := range guideBlocks(t, baseURL, "callbacks") {
+		b.code = strings.ReplaceAll(b.code, "8081", proxy)
 		w.write(t, b)
-		ctx, cancel := context.WithCancel(t.Context())
-		received := make(chan string, 256)
-		receiver := w.command(ctx, "exec "+b.run)
-		receiver.Stdout, receiver.Stderr = lineWriter(received), os.Stderr
-		if err := receiver.Start(); err != nil {
-			t.Fatal(err)
-		}
-		w.await(t, port)
-		w.run(t, strings.Replace(move(send), "open-sesame", "another-secret", 1))
-		w.run(t, move(send))
-		var told strings.Builder
-		for over := waittest.Context(t).Done(); !strings.Contains(told.String(), "COMPLETED"); {
-			select {
-			case part := <-received:
-				told.WriteString(part)
-				continue
-			case <-over:
-				t.Errorf("%s accepted no callback: %q", b.title, told.String())
+		for _, found := range commands.FindAllStringSubmatch(b.code, -1) {
+			if strings.Contains(found[1], "--callback-secret") {
+				send = found[1]
+			} else {
+				w.run(t, found[1])
 			}
-			break
 		}
-		if strings.Count(told.String(), "COMPLETED") > 1 {
-			t.Errorf("%s accepted both callbacks: %q", b.title, told.String())
+		switch {
+		case strings.HasPrefix(b.title, "trigger."):
+			triggers = append(triggers, b)
+		case b.run != "":
+			receivers = append(receivers, b)
 		}
-		cancel()
-		_ = receiver.Wait()
 	}
-	if receivers != 5 {
-		t.Errorf("found only %d receivers", receivers)
+	if len(receivers) != 5 || len(triggers) != 4 {
+		t.Fatalf("found %d receivers and %d programs that trigger", len(receivers), len(triggers))
+	}
+	for i, b := range receivers {
+		started := []block{triggers[i%len(triggers)]}
+		if i == 0 {
+			started = triggers
+		}
+		w.receives(t, b, send, started)
+	}
+}
+
+// receives starts a receiver, sends it a callback that it must reject and one that it must accept, and
+// starts runs that call it.
+func (w workshop) receives(t *testing.T, b block, send string, triggers []block) {
+	t.Helper()
+	port := freePort(t)
+	move := strings.NewReplacer("9000", port).Replace
+	b.code = move(b.code)
+	w.write(t, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	received := make(chan string, 256)
+	receiver := w.command(ctx, "exec "+b.run)
+	receiver.Stdout, receiver.Stderr = lineWriter(received), os.Stderr
+	if err := receiver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = receiver.Wait() }()
+	w.await(t, port)
+	w.run(t, strings.Replace(move(send), "open-sesame", "another-secret", 1))
+	w.run(t, move(send))
+	for _, trigger := range triggers {
+		trigger.code = move(trigger.code)
+		w.write(t, trigger)
+		w.run(t, trigger.run)
+	}
+	var told strings.Builder
+	accepted := func(kind string) int { return strings.Count(told.String(), kind) }
+	for over := waittest.Context(t).Done(); accepted("COMPLETED") < 1+len(triggers); {
+		select {
+		case part := <-received:
+			told.WriteString(part)
+			continue
+		case <-over:
+			t.Errorf("%s accepted too few callbacks: %q", b.title, told.String())
+		}
+		break
+	}
+	if accepted("execution.completed") != 1 || accepted("run.completed") != len(triggers) {
+		t.Errorf("%s accepted other callbacks: %q", b.title, told.String())
 	}
 }
 

@@ -48,7 +48,7 @@ var chapters = []chapter{
 		{"failures", "Failures, retries and compensation", "Try a call for days, make it safe to repeat, and undo what a workflow has done."},
 		{"triggers", "Schedules and hooks", "Start runs at set times, or by deliveries of other services."},
 		{"streams", "Streams", "Receive each change as a server-sent event, and resume after a lost connection."},
-		{"callbacks", "Callbacks", "Receive results as HTTP POST requests and verify them, with receivers in five languages."},
+		{"callbacks", "Callbacks", "Receive the results of executions and runs as HTTP POST requests and verify them, with receivers in five languages."},
 		{"listen", "Callbacks on your machine", "Receive, check, fail and forward callbacks during development."},
 		{"chain", "Payments on a private chain", "Build, sign, send and await EVM transactions with weft dev."},
 	}},
