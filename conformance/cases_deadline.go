@@ -145,6 +145,7 @@ func cancelSent(t *probe.Trial) {
 	e := t.Final(id)
 	why := canceled(t, e, "")
 	t.Check(why.Outcome != nil && *why.Outcome == "unknown" && strings.Contains(string(why.Details), `"sent":"unknown"`), "%s", e.Error)
+	same(t, "the record after a repeat", probe.Decode[api.ComponentExecution](t, canceling(t, id, "{}")), e)
 }
 
 func cancelRefused(t *probe.Trial) {

@@ -179,7 +179,7 @@ func failedDelivery(t *probe.Trial, first probe.Reply, as func(api.CallbackError
 	t.Check(as(callbackError(t, attempts(t, id).Data[0].Error)), "the attempt does not have the error")
 	// The delivery of the replay is in flight, so every record still shows the failure.
 	for _, e := range []api.ComponentExecution{
-		replay(t, id, ""), t.Record(id), probe.Decode[api.ComponentExecution](t, t.Do(request)),
+		replay(t, id, ""), t.Record(id), probe.Decode[api.ComponentExecution](t, t.Do(request)), probe.Decode[api.ComponentExecution](t, canceling(t, id, "")),
 	} {
 		completedUUID(t, e)
 		t.Check(as(callbackError(t, e.Callback.LastError)), "lastError %s", e.Callback.LastError)

@@ -61,6 +61,7 @@ func document(t *testing.T, path string) object {
 var agreed = []string{
 	"added the pattern `^([a-z][a-z0-9-]{0,62}|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})$` to the ",
 	"/info/x-keywords/x-null-removes was changed",
+	"/paths//v1/sdk/hooks/{hookId}/put/x-null-removes was changed",
 	"/paths//v1/sdk/schedules/{scheduleId}/put/x-null-removes was changed",
 	"/paths//v1/sdk/hooks/{hookId}/put/x-null-removes was changed",
 	"in API POST /v1/hooks/{hookId} added `#/components/schemas/DeliveryResult, subschema #2` to the response body `anyOf` list",
