@@ -195,7 +195,8 @@ LEFT JOIN LATERAL (
     SELECT x.output, x.updated_at
     FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = i.child_run_id LIMIT 1
 ) AS c ON true
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = ANY ($3::uuid[]) AND s.id = i.id
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = i.id
+  AND s.id BETWEEN ($3::uuid[])[1] AND ($3::uuid[])[cardinality($3::uuid[])]
 `
 
 type StageFinishManyParams struct {
@@ -214,7 +215,8 @@ type StageFinishManyParams struct {
 }
 
 // Finishes stages. An empty string means null. The result of an execution or a child run, which must
-// be final, is copied from its row, except status, port and error.
+// be final, is copied from its row, except status, port and error. The ids are sorted: their bounds are a
+// condition on the key, whatever the planner makes of the list.
 func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishManyParams) error {
 	_, err := db.Exec(ctx, StageFinishMany,
 		arg.WorkspaceID,
@@ -885,6 +887,13 @@ func (q *Queries) StageListStates(ctx context.Context, db DBTX, arg StageListSta
 }
 
 const StageListWaiting = `-- name: StageListWaiting :many
+WITH live AS MATERIALIZED (
+    SELECT x.workspace_id, x.run_id, x.id, x.component_id, x.module, x.iteration, x.status, x.attempt, x.execution_id, x.child_run_id, x.item_count,
+           x.next_item, x.live_items, x.failed_items, x.signal, x.wake_at, x.created_at, x.started_at
+    FROM run_stages x
+    WHERE x.workspace_id = $2 AND x.run_id = $3 AND x.finished_at IS NULL
+      AND ($4::uuid[] IS NULL OR x.execution_id = ANY ($4::uuid[]))
+)
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count, s.signal, s.wake_at, s.started_at,
        COALESCE(s.next_item, 0)::integer AS next_item, COALESCE(s.live_items, 0)::integer AS live_items, s.failed_items,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
@@ -892,7 +901,7 @@ SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_
        COALESCE(e.ended, c.ended, '')::text AS ended, COALESCE(e.error, c.error)::json AS error, COALESCE(e.usage, 0)::bigint AS usage, COALESCE(c.used, 0)::bigint AS used_below,
        COALESCE(e.bytes, c.bytes, 0)::bigint AS bytes, (c.bytes IS NOT NULL)::boolean AS responded, COALESCE(e.finished_at, c.finished_at, s.created_at)::timestamptz AS ended_at,
        (s.signal IS NOT NULL AND EXISTS (SELECT FROM run_signals g WHERE g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal))::boolean AS signaled
-FROM run_stages s
+FROM live s
 LEFT JOIN LATERAL (
     SELECT x.status, CASE WHEN x.finished_at IS NOT NULL THEN x.status END AS ended, x.error, x.usage, x.attempt, octet_length(x.output::text) AS bytes, x.finished_at
     FROM component_executions x WHERE x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
@@ -901,17 +910,15 @@ LEFT JOIN LATERAL (
     SELECT x.status AS ended, x.error, x.usage + x.usage_below AS used, octet_length(x.output::text) AS bytes, x.finished_at
     FROM workflow_runs x WHERE x.workspace_id = s.workspace_id AND x.id = s.child_run_id AND x.finished_at IS NOT NULL LIMIT 1
 ) AS c ON true
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
-  AND ($3::uuid[] IS NULL OR s.execution_id = ANY ($3::uuid[]))
 ORDER BY s.id
-LIMIT $4
+LIMIT $1
 `
 
 type StageListWaitingParams struct {
+	MaxRows     int32
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 	Executions  []uuid.UUID
-	MaxRows     int32
 }
 
 type StageListWaitingRow struct {
@@ -944,13 +951,14 @@ type StageListWaitingRow struct {
 // a signal. ended is the status of a final execution or child run, or empty, and error, usage, bytes
 // (of the output) and ended_at are those of the execution or child run. Executions and child runs are looked
 // up one by one: the planner might turn a join into a scan of all executions of the workspace. If
-// executions is not null, only their stages are listed.
+// executions is not null, only their stages are listed. The unfinished stages are read before they are
+// sorted: otherwise the planner looks for them among all stages of the run, in the order of their IDs.
 func (q *Queries) StageListWaiting(ctx context.Context, db DBTX, arg StageListWaitingParams) ([]StageListWaitingRow, error) {
 	rows, err := db.Query(ctx, StageListWaiting,
+		arg.MaxRows,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Executions,
-		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package orchestrator
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -178,7 +180,8 @@ func appendStage(p *db.StageInsertManyParams, t *engine.Stage) {
 // queueFinished finishes stages of earlier advances.
 func (a *advance) queueFinished(batch *postgres.Batch) {
 	p := db.StageFinishManyParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID}
-	for _, e := range a.Ends {
+	byID := func(a, b engine.End) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+	for _, e := range slices.SortedFunc(slices.Values(a.Ends), byID) {
 		if e.At.IsZero() {
 			e.At = a.At
 		}
