@@ -52,7 +52,8 @@ func TestRandomRunsMatchReference(t *testing.T) {
 	}
 	running.Wait()
 	t.Logf("%d runs %v of up to %d components, %d loops deep, %d stages in %.1f s", len(all), ended, widest, deepest, stages, time.Since(began).Seconds())
-	if len(all) > 1 && (widest < 60 || deepest < 3 || ended[status.RunCompleted] == 0 || ended[status.RunFailed] == 0 || ended[status.RunCanceled] == 0) {
+	full := len(all) > 100 // otherwise, all runs may end before they are canceled
+	if len(all) > 1 && (widest < 60 || deepest < 3 || ended[status.RunCompleted] == 0 || ended[status.RunFailed] == 0 || full && ended[status.RunCanceled] == 0) {
 		t.Error("the drawings lack some cases")
 	}
 	b.balanced(t)
