@@ -151,7 +151,7 @@ func (a attempt) run(ctx context.Context) (Outcome, error) {
 	case err == nil:
 		return a.succeed(ctx, result, func(result json.RawMessage) bool { return secret || a.entry.SecretResult(c, result) })
 	case ctx.Err() != nil:
-		return a.interrupted(ctx, a.entry.RepeatFor(c))
+		return a.interrupted(ctx, a.entry.RepeatFor(c), mayHaveEffect(row, err))
 	}
 	failure := cutOff(stopped, row, asError(err))
 	if delay, again := a.next(c, failure, row.Since+a.now().Sub(start)); again {
@@ -223,12 +223,13 @@ func (a attempt) passOn(ctx context.Context, why string, delay time.Duration) (O
 	}}, nil
 }
 
-// interrupted handles an attempt that was cut off because this process shuts down.
-func (a attempt) interrupted(ctx context.Context, rule component.Repeat) (out Outcome, err error) {
-	if rule == component.RepeatUnsafe {
+// interrupted handles an attempt that was cut off because this process shuts down. sent reports whether it
+// may have taken effect.
+func (a attempt) interrupted(ctx context.Context, rule component.Repeat, sent bool) (out Outcome, err error) {
+	if rule == component.RepeatUnsafe && sent {
 		out, err = a.fail(ctx, errWorkerLost)
 	} else { // a waiting attempt continues with its remaining time
-		out.pause = &pause{delay: time.Millisecond, continuing: true, restart: a.row.WaitState == nil, state: a.row.WaitState}
+		out.pause = &pause{delay: time.Millisecond, continuing: true, restart: a.row.WaitState == nil, state: a.row.WaitState, outcomeKnown: !sent}
 	}
 	out.result = outcomeInterrupted
 	return out, err

@@ -53,8 +53,8 @@ func (a attempt) putTokens(ctx context.Context, c component.Call) (component.Cal
 			return c, nil, errors.New("this process has no access tokens")
 		}
 		token, err := a.Tokens.Get(ctx, a.row.WorkspaceID, name)
-		if err != nil && ctx.Err() != nil {
-			return c, nil, err
+		if err != nil && ctx.Err() != nil { // as if the component had failed, which says what was sent
+			return c, nil, asError(err).With(map[string]string{"sent": egress.SentNo})
 		}
 		if err != nil {
 			return c, nil, unavailable(name, err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/local/client"
 )
 
 // environmentPath is the path of environment variables.
@@ -159,6 +161,11 @@ func (c *envSet) isClient() bool {
 	return c.TokenURL != nil || c.ClientID != nil || c.ClientSecretFile != "" || c.Scope != nil || c.Audience != nil || c.ClientAuth != nil
 }
 
+// isToken returns the error of a value for a variable that is an access token.
+func (c *envSet) isToken() error {
+	return usage("%[1]s is an access token, which Weft fetches. To set a value instead, remove it first: weft env unset %[1]s", c.Name)
+}
+
 func (c *envSet) Run(s caller) error {
 	path, err := variablePath(c.Name)
 	if err != nil {
@@ -182,7 +189,11 @@ func (c *envSet) Run(s caller) error {
 		if err != nil {
 			return err
 		}
-		if at := named(all, c.Name); at >= 0 && all[at].Secret {
+		at := named(all, c.Name)
+		if at >= 0 && all[at].Kind == api.EnvironmentVariableKindOauth2 {
+			return c.isToken()
+		}
+		if at >= 0 && all[at].Secret {
 			return usage("%[1]s is secret: don't pass its value as an argument, which other users can see. Pipe it to `weft env set %[1]s`, or add --no-secret if it isn't secret any more", c.Name)
 		}
 	default:
@@ -200,6 +211,9 @@ func (c *envSet) Run(s caller) error {
 	}
 	var set api.EnvironmentVariable
 	raw, err := s.exchange(http.MethodPut, path, request, nil, &set)
+	if problem, refused := errors.AsType[*client.Problem](err); refused && problem.Reason != nil && *problem.Reason == "variable_is_token" {
+		return c.isToken()
+	}
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,20 @@ func TestAVariableThatIsATokenIsSetFromFlags(t *testing.T) {
 	}
 }
 
+func TestAValueForATokenIsRefusedWithAWayOut(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, token)
+			return
+		}
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"status":409,"code":"CONFLICT","error":"CONFLICT","reason":"variable_is_token","message":"It is a token.","requestId":"x","retryable":false}`)
+	})
+	for _, args := range [][]string{{"plain"}, {"plain", "--no-secret"}, nil} {
+		run(t, s.environ(), "plain\n", append([]string{"env", "set", "SHOP"}, args...)...).check(t, 2, "", "weft env unset SHOP")
+	}
+}
+
 func TestGetOfATokenSaysThatItCannotBeReadAndShowsItsClientAsJSON(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, token)

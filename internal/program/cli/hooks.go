@@ -46,7 +46,7 @@ func (c *hooksList) Run(s caller) error {
 type hooksCreate struct {
 	target
 	verified
-	Workflow   string   `arg:"" help:"Name or ID of the workflow."`
+	Workflow   string   `arg:"" help:"Key, name or ID of the workflow."`
 	Name       string   `placeholder:"TEXT" help:"Display name."`
 	ShowHeader []string `name:"show-header" placeholder:"HEADER" help:"Header that the workflow receives although its name suggests a secret, such as X-Gitlab-Token. Repeatable."`
 	Respond    bool     `help:"Answer deliveries with the output of RESPOND, within 15 seconds."`

@@ -30,7 +30,7 @@ const runsPath = workflowsPath + "/executions"
 type workflowsRun struct {
 	target
 	begin
-	Workflow string `arg:"" help:"Name or ID of the workflow, or a YAML or JSON file that contains a workflow. A file is saved first: it replaces the workflow with its name, or creates one."`
+	Workflow string `arg:"" help:"Key, name or ID of the workflow, or a YAML or JSON file that contains a workflow. A file is saved first: it replaces the workflow with its name, or creates one."`
 	Yes      bool   `help:"Replace the workflow with the name in the file without asking."`
 	Input    string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
 }

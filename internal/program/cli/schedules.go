@@ -44,7 +44,7 @@ func (c *schedulesList) Run(s caller) error {
 
 type schedulesCreate struct {
 	target
-	Workflow string `arg:"" help:"Name or ID of the workflow."`
+	Workflow string `arg:"" help:"Key, name or ID of the workflow."`
 	Cron     string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Default: the cron of the workflow's ON_SCHEDULE."`
 	TimeZone string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (UTC)."`
 	Overlap  string `default:"" enum:",skip,queue,allow" placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow (skip)."`

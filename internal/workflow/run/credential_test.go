@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/workflow/run"
+	"github.com/weft-automation/weft/internal/workflow/workflowtest"
 )
 
 // expire ends the life of the token of the variable SHOP.
@@ -76,6 +78,21 @@ func TestARetryAfterTheEndOfATokenSendsTheNextOne(t *testing.T) {
 	want := []string{"GET|/x|canary+/token=1|", "GET|/x|canary+/token=2|"}
 	if got.Status != status.RunCompleted || fmt.Sprint(s.calls) != fmt.Sprint(want) {
 		t.Errorf("%s: %s, calls %q", got.Status, got.Error, s.calls)
+	}
+}
+
+// A call that ends while it waits for its token was not sent, so its outcome is known.
+func TestAStageThatEndsWhileItWaitsForATokenHasNoEffect(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.hold = make(chan struct{})
+	n := shopping(t, s)
+	defer close(s.hold)
+	id := n.draw(t, fmt.Sprintf(`[{"id":"call","module":"API_CALL","config":{"apiUrl":"%s/x","method":"POST"},
+		"input":{"headers":{"Authorization":"{{env.SHOP}}"}}}]`, s.URL), "", "")
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, Deadline: time.Second}))
+	if why := string(stages[workflowtest.Place[int32]("call", nil)].Error); codeOf(got) != "DEADLINE_EXCEEDED" || !strings.Contains(why, "CANCELED") || strings.Contains(why, "unknown") {
+		t.Errorf("%s: %s, the stage: %s", got.Status, got.Error, why)
 	}
 }
 

@@ -37,6 +37,7 @@ type shop struct {
 	calls   []string                               // method, path with query, Authorization and body of each call
 	keys    []string                               // their Idempotency-Keys
 	answer  func(w http.ResponseWriter, calls int) // of the API; nil: 200
+	hold    chan struct{}                          // the token address answers when it is closed; nil: at once
 }
 
 func newShop(t *testing.T) *shop {
@@ -49,6 +50,9 @@ func newShop(t *testing.T) *shop {
 
 func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	if s.hold != nil && r.URL.Path == "/token" {
+		<-s.hold
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
