@@ -3,6 +3,8 @@ package execution
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,11 +52,14 @@ func (r *Runner) endOverdue(ctx context.Context) (ended int, err error) {
 		}
 		of[row.WorkspaceID] = append(of[row.WorkspaceID], f)
 	}
-	for _, items := range of {
-		if err := r.finishNow(ctx, func(b *postgres.Batch) *Finishing { return r.queueCancel(ctx, b, items) }); err != nil {
-			return ended, fmt.Errorf("end executions past their deadline: %w", err)
-		}
-		ended += len(items)
+	done, err := concurrently(slices.Collect(maps.Keys(of)), func(workspaceID uuid.UUID) (uuid.UUID, error) { // one may be held for seconds
+		return workspaceID, r.finishNow(ctx, func(b *postgres.Batch) *Finishing { return r.queueCancel(ctx, b, of[workspaceID]) })
+	})
+	for _, workspaceID := range done {
+		ended += len(of[workspaceID])
+	}
+	if err != nil {
+		return ended, fmt.Errorf("end executions past their deadline: %w", err)
 	}
 	return ended, nil
 }

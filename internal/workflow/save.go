@@ -133,7 +133,7 @@ func lockTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, e
 // notArchived returns CONFLICT if the workflow is archived.
 func notArchived(present db.WorkflowGetRow) error {
 	if api.WorkflowStatus(present.Status) == api.WorkflowStatusARCHIVED {
-		return &fault.Error{Code: fault.Conflict, Reason: "workflow_archived", Message: "The workflow is archived. To restore it, send it with a status."}
+		return &fault.Error{Code: fault.Conflict, Reason: "workflow_archived", Message: "The workflow is archived. To restore it, send it with the status ACTIVE, and with another key if its own is taken."}
 	}
 	return nil
 }
