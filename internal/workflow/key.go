@@ -53,7 +53,7 @@ func keyFaults(key string) []fault.Detail {
 // keyTaken is the CONFLICT of a key that another workflow has.
 func keyTaken() *fault.Error {
 	return &fault.Error{
-		Code: fault.Conflict, Reason: "key_taken", Message: "Another workflow of the workspace has this key. Send a different one.",
+		Code: fault.Conflict, Reason: "key_taken", Message: "Another workflow of the workspace has this key.",
 		Details: []fault.Detail{{Code: string(fault.Conflict), Message: "is taken by another workflow", Pointer: "/key"}},
 	}
 }
