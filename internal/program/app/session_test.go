@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/permit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
@@ -138,7 +139,7 @@ func TestAdvancesOfRunsUseTheirOwnConnections(t *testing.T) {
 	defer func() { _ = watcher.Close(context.Background()) }()
 	tick, late := time.NewTicker(10*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()
-	for folds, others := 0, 0; folds != orchestrator.AdvancesAtOnce-1; {
+	for folds, others := 0, 0; folds != permit.Each; {
 		for _, key := range runs { // repeatedly, because an advance that waited too long is retried later
 			w.app.engine.Wake(key)
 		}
@@ -150,7 +151,7 @@ func TestAdvancesOfRunsUseTheirOwnConnections(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("%d folds and %d other sessions wait, want %d and 0", folds, others, orchestrator.AdvancesAtOnce-1)
+			t.Fatalf("%d folds and %d other sessions wait, want %d and 0", folds, others, permit.Each)
 		}
 	}
 }
