@@ -88,8 +88,7 @@ type place struct {
 }
 
 // Get returns the token of a variable, as the variable is now. It fetches one if one is missing, and if it
-// soon expires. If that fails while the old token lives, it returns the old one. It returns an *Error if there
-// is no token.
+// soon expires. If that fails while the old token lives, it returns the old one, and otherwise an *Error.
 func (s *Source) Get(ctx context.Context, workspaceID uuid.UUID, name string) (Token, error) {
 	p := place{workspaceID, name}
 	row, err := s.read(ctx, p)

@@ -56,14 +56,14 @@ func (c *compiler) continues() {
 			continue
 		}
 		pointer, id := "/components/"+strconv.Itoa(at), quote(n.component.ID)
-		around := append([]int{-1}, n.around...)
-		switch loop := around[len(around)-1]; {
-		case loop < 0:
+		if len(n.around) == 0 {
 			c.fault(pointer, CodeContinuePlace, "component %s: %s ends an iteration of a REPEAT, so it must be in the body of one: lead to it from the port each of the REPEAT", id, n.component.Module)
-		case !c.nodes[loop].module.Repeats:
-			c.fault(pointer, CodeContinuePlace, "component %s: %s cannot be in the body of the %s, whose items all run: move it behind the port done of the FOR_EACH", id, n.component.Module, c.nodes[loop].loopName())
-		default:
+			continue
+		}
+		if loop := n.around[len(n.around)-1]; c.nodes[loop].module.Repeats {
 			continued[loop] = true
+		} else {
+			c.fault(pointer, CodeContinuePlace, "component %s: %s cannot be in the body of the %s, whose items all run: move it behind the port done of the FOR_EACH", id, n.component.Module, c.nodes[loop].loopName())
 		}
 	}
 	for _, a := range c.arrows {

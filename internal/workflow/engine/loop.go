@@ -25,7 +25,7 @@ type loop struct {
 	concurrency int32
 	apart       time.Duration // between the starts of items; 0: no limit
 	continues   bool          // after an item failed
-	repeats     bool          // a REPEAT, like the next four
+	repeats     bool          // a REPEAT, like the next five
 	delay       time.Duration // between two iterations
 	most        time.Duration // after which no iteration starts; 0: no limit
 	done        bool          // the last iteration says that the loop is done

@@ -77,7 +77,11 @@ func (a *Advance) knowsState(l *loop, index int32) bool {
 		return a.knowsItems(l)
 	}
 	known := true
+	before := a.scopes[PlaceOf(l.ComponentID, append(slices.Clone(l.Iteration), index-1))]
 	for _, p := range a.continues(l, index-1) {
+		if before != nil && before.states != nil && before.states[p.Component].Status != status.StageCompleted {
+			continue // it has no output to read
+		}
 		known = a.knowsOutput(p) && known
 	}
 	return known
