@@ -115,8 +115,8 @@ func passes(t *testing.T, target *probe.Target, run func(*probe.Trial)) {
 	}
 }
 
-// pools is the largest number of database connections that a node has: its pools, which keep those of a busy
-// time for a while, have up to 62, and the rest are listeners. It does not depend on the number of open streams.
+// pools is the largest number of database connections that a node has: its pools have up to 62, which they
+// keep for minutes after a busy time, and the rest are listeners. It does not depend on the number of open streams.
 const pools = 70
 
 func TestSS06IdleStreamsCostLittle(t *testing.T) {
